@@ -1,0 +1,28 @@
+# The test program (every src/**/*_test.cc), the end-to-end tests of the command line
+# (tests/e2e/*.sh, each a script that exits 0 when all is well) and the benchmarks.
+enable_testing()
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+add_executable(hf2q_tests ${TEST_SOURCES})
+target_link_libraries(hf2q_tests PRIVATE hf2q_core GTest::gtest GTest::gtest_main GTest::gmock
+                      nlohmann_json::nlohmann_json)
+target_compile_definitions(hf2q_tests PRIVATE
+  HF2Q_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" HF2Q_MODELS="${CMAKE_SOURCE_DIR}/models"
+  HF2Q_REFERENCE="${CMAKE_SOURCE_DIR}/../shared/reference")
+gtest_discover_tests(hf2q_tests NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+
+file(GLOB E2E_SCRIPTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/e2e/*.sh)
+foreach(script IN LISTS E2E_SCRIPTS)
+  get_filename_component(name ${script} NAME_WE)
+  add_test(NAME e2e.${name} COMMAND bash ${script} $<TARGET_FILE:hf2q>
+           WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(e2e.${name} PROPERTIES TIMEOUT 600)
+endforeach()
+
+find_package(benchmark REQUIRED)
+if(BENCH_SOURCES)
+  add_executable(hf2q_bench ${BENCH_SOURCES})
+  target_link_libraries(hf2q_bench PRIVATE hf2q_core benchmark::benchmark benchmark::benchmark_main)
+  target_compile_definitions(hf2q_bench PRIVATE HF2Q_MODELS="${CMAKE_SOURCE_DIR}/models")
+endif()
