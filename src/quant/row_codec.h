@@ -3,7 +3,7 @@
 //
 // Byte identity: encoders work in binary32 with one rounding per operation, no fused multiply-add,
 // sums ascending, so that the same row gives the same bytes on every machine, with any number of
-// threads. Layouts: row_layout.h. Source: the GGUF block formats and their reference encoder.
+// threads. Layouts: blocks.h. Source: the GGUF block formats and their reference encoder.
 //
 // Importance: one weight per column of the row (mean square of the activations that meet the
 // column, see Imatrix), or nullptr. Q8_0, F16, BF16 and F32 ignore it.
