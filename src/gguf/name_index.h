@@ -1,0 +1,35 @@
+#pragma once
+// Finds names in a list, and the duplicates among them.
+// Sorted hashes rather than a hash table: a hostile file can choose names whose hashes collide, and
+// sorting still takes n log n steps.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hf2q {
+
+class NameIndex {
+ public:
+  void reserve(size_t count) { entries_.reserve(count); }
+  // The name at the next position of the list, counted from 0. `name` is a view and must stay.
+  void add(std::string_view name);
+  // To be called once all names are in, before find(). Returns the positions of two equal names,
+  // the lower one first, or nothing when all differ.
+  std::optional<std::pair<size_t, size_t>> sort();
+  std::optional<size_t> find(std::string_view name) const;
+
+ private:
+  struct Entry {
+    size_t hash;
+    std::string_view name;
+    size_t position;
+  };
+  static bool before(const Entry& a, const Entry& b);
+  std::vector<Entry> entries_;
+};
+
+}  // namespace hf2q
