@@ -7,6 +7,8 @@ include(GoogleTest)
 add_executable(hf2q_tests ${TEST_SOURCES})
 target_link_libraries(hf2q_tests PRIVATE hf2q_core GTest::gtest GTest::gtest_main GTest::gmock
                       nlohmann_json::nlohmann_json)
+# The code under test is built as always; the tests themselves only have to compile fast.
+target_compile_options(hf2q_tests PRIVATE -O1 -fno-sanitize=undefined)
 target_compile_definitions(hf2q_tests PRIVATE
   HF2Q_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" HF2Q_MODELS="${CMAKE_SOURCE_DIR}/models"
   HF2Q_REFERENCE="${CMAKE_SOURCE_DIR}/../shared/reference")
