@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -301,6 +303,19 @@ TEST(PolicyModels, SafeKeepsPerLayerEmbeddingsAtEightBits) {
       }
       EXPECT_EQ(safe.types, plain.types);
     }
+  }
+}
+
+// The table of docs/quantization.md. A line that is missing there is printed as it should be.
+TEST(PolicyModels, TheDocumentationHasTheSizes) {
+  std::ifstream file(std::string(HF2Q_TEST_DATA) + "/../../docs/quantization.md");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  for (const Geometry& g : kModels) {
+    const std::string line = fmt::format("| {} | {} | {} | {} |", g.name,
+                                         summarize(g, FileType::kQ4_K_M, Recipe::kPlain).bytes,
+                                         summarize(g, FileType::kQ4_K_M, Recipe::kSafe).bytes,
+                                         summarize(g, FileType::kQ8_0, Recipe::kSafe).bytes);
+    EXPECT_THAT(text, testing::HasSubstr(line));
   }
 }
 
