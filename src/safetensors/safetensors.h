@@ -5,7 +5,9 @@
 //   header: {"name": {"dtype": "BF16", "shape": [..], "data_offsets": [begin, end]}, ..,
 //            "__metadata__": {"key": "value", ..}}
 // Sorted by begin, the tensors tile the data exactly: no hole, no overlap, nothing behind the last.
-// Offsets are relative to the end of the header; a tensor may start at any address.
+// Offsets are relative to the end of the header; a tensor may start at any address. Spaces may
+// follow the object. Names are 1 to 65,536 bytes of UTF-8 without NUL, each once; an unknown field
+// of a tensor is an error.
 //
 // A checkpoint is a folder with model.safetensors, or with model.safetensors.index.json:
 //   {"metadata": {..}, "weight_map": {"name": "model-00001-of-00002.safetensors", ..}}
@@ -58,7 +60,7 @@ struct SourceTensor {
   std::vector<uint64_t> shape;      // slowest first, as in PyTorch; empty for a scalar
   std::span<const std::byte> data;  // may be unaligned
 
-  uint64_t n_elements() const;
+  uint64_t n_elements() const;  // fits 64 bits, as does the number of bits, in every parsed tensor
 };
 
 class SafetensorsFile {
@@ -69,7 +71,7 @@ class SafetensorsFile {
   static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, const std::string& name);
 
   std::span<const SourceTensor> tensors() const { return tensors_; }  // in data order
-  const SourceTensor* find(std::string_view name) const;
+  const SourceTensor* find(std::string_view name) const;              // nullptr when absent
   std::span<const std::pair<std::string, std::string>> metadata() const { return metadata_; }
   const MappedFile* file() const { return file_.empty() ? nullptr : &file_.front(); }
 
@@ -83,8 +85,11 @@ class SafetensorsFile {
 
 class Checkpoint {
  public:
-  // A folder as above. Part names with a path separator, "..", or that lead out of the folder are
-  // refused.
+  // A folder as above; the index wins where both are there. Part names with a path separator, ':'
+  // or
+  // ".." are refused, and files that are links out of the folder, unless into the `blobs` of the
+  // download cache MODEL/{blobs, snapshots/REVISION} whose REVISION is the folder. An error names
+  // the folder or the part; kNotFound when either is missing.
   static Result<Checkpoint> open(const std::string& folder);
 
   std::span<const SafetensorsFile> files() const { return files_; }
@@ -92,15 +97,18 @@ class Checkpoint {
   // All tensors, by file, in data order.
   std::vector<const SourceTensor*> tensors() const;
   uint64_t data_bytes() const;
+  // Tells the kernel that pages are needed soon, or are done with (a part of a tensor's data, too).
   void will_need(const SourceTensor& tensor) const;
-  void release(std::span<const std::byte> data) const;  // pages of a tensor that are done with
+  void release(std::span<const std::byte> data) const;
 
  private:
   Checkpoint() = default;
   std::vector<SafetensorsFile> files_;
 };
 
-// Writes `tensors` in the given order, header padded to 8 bytes, atomically (OutputFile).
+// Writes `tensors` in the given order, header padded to 8 bytes with spaces, atomically
+// (OutputFile). Fails with kInvalidArgument for names and metadata that a reader would refuse, or
+// kIo; CHECKs that data and shape agree.
 Status write_safetensors(const std::string& path, std::span<const SourceTensor> tensors,
                          std::span<const std::pair<std::string, std::string>> metadata = {});
 
