@@ -1,0 +1,238 @@
+#include "tokenizer/gguf_vocabulary.h"
+
+#include <algorithm>
+
+#include "tokenizer/text_replace.h"
+#include "tokenizer/token_index.h"
+#include "tokenizer/utf8.h"
+
+namespace hf2q {
+namespace {
+
+constexpr std::string_view kModel = "tokenizer.ggml.model";
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
+constexpr std::string_view kScores = "tokenizer.ggml.scores";
+constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
+constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
+constexpr std::string_view kAddSpacePrefix = "tokenizer.ggml.add_space_prefix";
+constexpr std::string_view kAddBos = "tokenizer.ggml.add_bos_token";
+constexpr std::string_view kSuppress = "tokenizer.ggml.suppress_tokens";
+constexpr std::string_view kStopIds = "hf2q.stop_token_ids";
+constexpr std::string_view kAddedIds = "hf2q.added_token_ids";
+constexpr std::string_view kNormalizedIds = "hf2q.normalized_token_ids";
+
+constexpr std::string_view kSpaceInMerge = "\xC4\xA0";  // U+0120
+
+struct Role {
+  std::string_view key;
+  int32_t Vocabulary::*id;
+};
+constexpr Role kRoles[] = {
+    {"tokenizer.ggml.bos_token_id", &Vocabulary::bos},
+    {"tokenizer.ggml.eos_token_id", &Vocabulary::eos},
+    {"tokenizer.ggml.unknown_token_id", &Vocabulary::unk},
+    {"tokenizer.ggml.padding_token_id", &Vocabulary::pad},
+    {"tokenizer.ggml.mask_token_id", &Vocabulary::mask},
+};
+
+Status check_model(const GgufFile& file) {
+  TRY(model, file.get_string(kModel));
+  const bool known = model == "gemma4" || (model == "llama" && file.find(kMerges) != nullptr);
+  if (known) return Ok{};
+  return error(ErrorCode::kUnsupported, "{}: {}: gemma4, or llama with merges, expected, found {}",
+               file.path(), kModel, model);
+}
+
+Status read_tokens(const GgufFile& file, Vocabulary& vocabulary) {
+  TRY(texts, file.get_strings(kTokens));
+  for (size_t id = 0; id < texts.size(); ++id) {
+    if (texts[id].empty() || texts[id].size() > kMaxTokenBytes || !is_valid_utf8(texts[id])) {
+      return error(ErrorCode::kCorrupt,
+                   "{}: {}[{}]: 1 to {} bytes of UTF-8 expected, found {} bytes", file.path(),
+                   kTokens, id, kMaxTokenBytes, texts[id].size());
+    }
+  }
+  vocabulary.tokens.assign(texts.begin(), texts.end());
+  return Ok{};
+}
+
+Status read_types(const GgufFile& file, Vocabulary& vocabulary) {
+  TRY(types, file.get_integers(kTypes));
+  if (types.size() != vocabulary.tokens.size()) {
+    return error(ErrorCode::kCorrupt, "{}: {}: {} values expected, one for each token, found {}",
+                 file.path(), kTypes, vocabulary.tokens.size(), types.size());
+  }
+  for (const int32_t type : types) {
+    if (type < static_cast<int32_t>(TokenType::kNormal) ||
+        type > static_cast<int32_t>(TokenType::kByte)) {
+      return error(ErrorCode::kCorrupt, "{}: {}[{}]: 1 to 6 expected, found {}", file.path(),
+                   kTypes, vocabulary.types.size(), type);
+    }
+    vocabulary.types.push_back(static_cast<TokenType>(type));
+  }
+  return Ok{};
+}
+
+// A merge that is incomplete as the file spells it, with its U+0120 read as spaces.
+Merge find_spaced_merge(const TokenIndex& index, const MergeHalves& halves) {
+  const std::string left = replace_all(halves.first, kSpaceInMerge, " ");
+  const std::string right = replace_all(halves.second, kSpaceInMerge, " ");
+  const MergeHalves spaced[] = {{left, right}};
+  return find_merges(index, spaced)[0];
+}
+
+Status read_merges(const GgufFile& file, Vocabulary& vocabulary) {
+  TRY(texts, file.get_strings(kMerges));
+  std::vector<MergeHalves> halves;
+  halves.reserve(texts.size());
+  for (const std::string_view text : texts) {
+    const size_t space = text.find(' ', 1);
+    if (space != std::string_view::npos) {
+      halves.emplace_back(text.substr(0, space), text.substr(space + 1));
+    }
+  }
+  const TokenIndex index(vocabulary.tokens);
+  vocabulary.merges = find_merges(index, halves);
+  for (size_t rank = 0; rank < halves.size(); ++rank) {
+    Merge& merge = vocabulary.merges[rank];
+    if (is_complete(merge)) continue;
+    merge = find_spaced_merge(index, halves[rank]);
+    if (is_complete(merge)) continue;
+    return error(ErrorCode::kCorrupt,
+                 "{}: {}: tokens \"{}\" and \"{}\" and their union expected for merge {}",
+                 file.path(), kMerges, halves[rank].first.substr(0, kMaxTokenBytes),
+                 halves[rank].second.substr(0, kMaxTokenBytes), rank);
+  }
+  return Ok{};
+}
+
+Status check_id(const GgufFile& file, std::string_view key, int64_t id, size_t n_tokens) {
+  if (id >= 0 && static_cast<uint64_t>(id) < n_tokens) return Ok{};
+  return error(ErrorCode::kCorrupt, "{}: {}: an id below {} expected, found {}", file.path(), key,
+               n_tokens, id);
+}
+
+Status read_roles(const GgufFile& file, Vocabulary& vocabulary) {
+  for (const Role& role : kRoles) {
+    if (file.find(role.key) == nullptr) continue;
+    TRY(id, file.get_u32(role.key));
+    TRY_OK(check_id(file, role.key, id, vocabulary.tokens.size()));
+    vocabulary.*role.id = static_cast<int32_t>(id);
+  }
+  return Ok{};
+}
+
+// The ids under a key, checked; nothing when the file lacks the key.
+Result<std::optional<std::vector<int32_t>>> read_ids(const GgufFile& file, std::string_view key,
+                                                     size_t n_tokens) {
+  using Ids = std::optional<std::vector<int32_t>>;
+  if (file.find(key) == nullptr) return Ids{};
+  TRY(ids, file.get_integers(key));
+  for (const int32_t id : ids) TRY_OK(check_id(file, key, id, n_tokens));
+  return Ids{std::move(ids)};
+}
+
+bool is_special(const Vocabulary& vocabulary, int32_t id) {
+  const TokenType type = vocabulary.types[static_cast<size_t>(id)];
+  return type == TokenType::kControl || type == TokenType::kUnknown ||
+         is_output_marker(vocabulary.tokens[static_cast<size_t>(id)]);
+}
+
+std::vector<int32_t> added_by_type(const Vocabulary& vocabulary) {
+  std::vector<int32_t> ids;
+  for (size_t id = 0; id < vocabulary.types.size(); ++id) {
+    const TokenType type = vocabulary.types[id];
+    if (type == TokenType::kControl || type == TokenType::kUnknown ||
+        type == TokenType::kUserDefined) {
+      ids.push_back(static_cast<int32_t>(id));
+    }
+  }
+  return ids;
+}
+
+Status read_lists(const GgufFile& file, Vocabulary& vocabulary) {
+  const size_t n_tokens = vocabulary.tokens.size();
+  TRY(stop, read_ids(file, kStopIds, n_tokens));
+  TRY(suppress, read_ids(file, kSuppress, n_tokens));
+  TRY(added, read_ids(file, kAddedIds, n_tokens));
+  TRY(normalized, read_ids(file, kNormalizedIds, n_tokens));
+  vocabulary.stop_ids = stop ? *stop : default_stop_ids(vocabulary);
+  if (suppress) vocabulary.suppress_ids = *suppress;
+  std::vector<int32_t> normalized_ids = normalized ? *normalized : std::vector<int32_t>{};
+  std::ranges::sort(normalized_ids);
+  for (const int32_t id : added ? *added : added_by_type(vocabulary)) {
+    const bool is_normalized = std::ranges::binary_search(normalized_ids, id);
+    vocabulary.added.push_back({id, is_special(vocabulary, id), is_normalized});
+  }
+  return Ok{};
+}
+
+std::vector<std::string> written_merges(const Vocabulary& vocabulary) {
+  std::vector<std::string> texts;
+  texts.reserve(vocabulary.merges.size());
+  const auto half = [&](int32_t id) {
+    return replace_all(vocabulary.tokens[static_cast<size_t>(id)], " ", kSpaceInMerge);
+  };
+  for (const Merge& merge : vocabulary.merges) {
+    texts.push_back(fmt::format("{} {}", half(merge.left), half(merge.right)));
+  }
+  return texts;
+}
+
+void set_texts(std::string_view key, const std::vector<std::string>& texts,
+               GgufMetadata& metadata) {
+  metadata.set_strings(key, std::vector<std::string_view>(texts.begin(), texts.end()));
+}
+
+void write_added(const Vocabulary& vocabulary, GgufMetadata& metadata) {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> normalized;
+  for (const AddedToken& token : vocabulary.added) {
+    ids.push_back(token.id);
+    if (token.normalized) normalized.push_back(token.id);
+  }
+  metadata.set_integers(kAddedIds, ids);
+  if (!normalized.empty()) metadata.set_integers(kNormalizedIds, normalized);
+}
+
+}  // namespace
+
+Result<Vocabulary> read_gguf_vocabulary(const GgufFile& file) {
+  TRY_OK(check_model(file));
+  Vocabulary vocabulary;
+  TRY_OK(read_tokens(file, vocabulary));
+  TRY_OK(read_types(file, vocabulary));
+  TRY_OK(read_merges(file, vocabulary));
+  TRY_OK(read_roles(file, vocabulary));
+  TRY_OK(read_lists(file, vocabulary));
+  if (file.find(kChatTemplate) != nullptr) {
+    TRY(chat_template, file.get_string(kChatTemplate));
+    vocabulary.chat_template = chat_template;
+  }
+  return vocabulary;
+}
+
+void write_vocabulary(const Vocabulary& vocabulary, GgufMetadata& metadata) {
+  std::vector<int32_t> types;
+  for (const TokenType type : vocabulary.types) types.push_back(static_cast<int32_t>(type));
+  metadata.set_string(kModel, "gemma4");
+  set_texts(kTokens, vocabulary.tokens, metadata);
+  metadata.set_f32s(kScores, std::vector<float>(vocabulary.tokens.size(), -1000.0F));
+  metadata.set_integers(kTypes, types);
+  set_texts(kMerges, written_merges(vocabulary), metadata);
+  for (const Role& role : kRoles) {
+    const int32_t id = vocabulary.*role.id;
+    if (id != kNoToken) metadata.set_u32(role.key, static_cast<uint32_t>(id));
+  }
+  if (!vocabulary.chat_template.empty()) {
+    metadata.set_string(kChatTemplate, vocabulary.chat_template);
+  }
+  metadata.set_bool(kAddSpacePrefix, false);
+  metadata.set_bool(kAddBos, vocabulary.add_bos);
+  if (!vocabulary.suppress_ids.empty()) metadata.set_integers(kSuppress, vocabulary.suppress_ids);
+  metadata.set_integers(kStopIds, vocabulary.stop_ids);
+  write_added(vocabulary, metadata);
+}
+
+}  // namespace hf2q

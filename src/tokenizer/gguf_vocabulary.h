@@ -1,0 +1,42 @@
+#pragma once
+// The vocabulary in the metadata of a GGUF file.
+//
+//   tokenizer.ggml.model               string  "gemma4"; "llama" too is read when there are merges
+//   tokenizer.ggml.tokens              strings, in id order
+//   tokenizer.ggml.scores              f32s, all -1000: nothing uses them, other readers want them
+//   tokenizer.ggml.token_type          i32s, TokenType
+//   tokenizer.ggml.merges              strings in rank order: left half, a space, right half; the
+//                                      first space that is not the first byte parts them, and a
+//                                      space inside of a half is written as U+0120
+//   tokenizer.ggml.{bos,eos,unknown,padding,mask}_token_id    u32
+//   tokenizer.chat_template            string
+//   tokenizer.ggml.add_space_prefix    bool    false
+//   tokenizer.ggml.add_bos_token       bool
+//   tokenizer.ggml.suppress_tokens     i32s
+//   hf2q.stop_token_ids                i32s    Vocabulary::stop_ids
+//   hf2q.added_token_ids               i32s    ids of Vocabulary::added
+//   hf2q.normalized_token_ids          i32s    those of them that are matched after normalization
+//
+// Where a file lacks the hf2q keys (others wrote it): stop ids are default_stop_ids, added are the
+// control, unknown and user-defined tokens. An added token is special when its type is control or
+// unknown, or when it is one of the markers of is_output_marker.
+
+#include "base/result.h"
+#include "gguf/reader.h"
+#include "gguf/writer.h"
+#include "tokenizer/vocabulary.h"
+
+namespace hf2q {
+
+// kNotFound, kCorrupt or kUnsupported, naming the file, the key, the expected and the found value:
+// texts of 1 to kMaxTokenBytes bytes of UTF-8, a type for each token, ids inside of the vocabulary,
+// merges whose halves and result are tokens. A merge without a space is left out, as llama.cpp
+// does. Of tokens with the same text the lowest id counts. add_bos is true whatever the file says:
+// a Gemma model always wants it, and some converters write false.
+Result<Vocabulary> read_gguf_vocabulary(const GgufFile& file);
+
+// Sets the keys above, in that order; those of ids, lists and texts that the vocabulary lacks are
+// left out.
+void write_vocabulary(const Vocabulary& vocabulary, GgufMetadata& metadata);
+
+}  // namespace hf2q
