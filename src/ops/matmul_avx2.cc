@@ -1,0 +1,358 @@
+// Kernels of 16 weight rows in two vectors of eight lanes.
+//
+// Quantized: u8 codes times s8 activations. maddubs adds pairs of products in i16; as many of
+// those as cannot overflow are added before madd widens them to i32 and applies the sub-block
+// scale. 8-bit codes are cut into two nibbles, so that they take the same way. The offset of the
+// codes is taken off as offset * (sum of activations).
+#include <immintrin.h>
+
+#include "ops/matmul_kernels.h"
+#include "ops/packed_format.h"
+#include "quant/blocks.h"
+
+namespace hf2q {
+namespace {
+
+__m256i load(const void* p) {
+  return _mm256_load_si256(static_cast<const __m256i*>(p));
+}
+
+__m256i broadcast4(const void* p) {
+  return _mm256_castps_si256(_mm256_broadcast_ss(static_cast<const float*>(p)));
+}
+
+// Eight F16 as F32.
+__m256 load_halves(const void* p) {
+  return _mm256_cvtph_ps(_mm_load_si128(static_cast<const __m128i*>(p)));
+}
+
+// Eight pairs (low, high) of i16 out of eight u8 or i8 each.
+template <bool kSigned>
+__m256i pair16(const uint8_t* low, const uint8_t* high) {
+  const __m128i bytes = _mm_unpacklo_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(low)),
+                                          _mm_loadl_epi64(reinterpret_cast<const __m128i*>(high)));
+  return kSigned ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes);
+}
+
+// What is constant for a type.
+template <TensorType kType>
+struct Traits {
+  static constexpr PackedFormat kFormat = packed_format(kType);
+  static constexpr bool kWide = kFormat.table || kFormat.low_bits == 8;  // codes of 8 bits
+  static constexpr int kPlanes = kWide ? 2 : 1;
+  static constexpr int kOffset = kFormat.table ? 128 : kFormat.offset;
+  static constexpr bool kScale16 =
+      kFormat.scales == SubScales::kScale16 || kFormat.scales == SubScales::kScaleMin16;
+  // Four-column groups whose products fit in i16 together: 2 * groups * (2^bits - 1) * 127 < 2^15,
+  // and not more than share a scale.
+  static constexpr int kBits = kWide ? 4 : kFormat.low_bits + kFormat.high_bits;
+  static constexpr int kChain = kBits == 6 ? 2 : (kBits == 5 || kScale16) ? 4 : 8;
+  static_assert(2 * kChain * ((1 << kBits) - 1) * 127 < 32768);
+  static constexpr int kSegments = 8 / kChain;
+  static constexpr bool kFloatMin = kFormat.has_min && !kScale16;
+  static constexpr bool kIntegerMin = kFormat.has_min && kScale16;
+};
+
+// 32 columns of a tile, ready to be multiplied. v = 0, 1: rows 0..7 and 8..15.
+template <TensorType kType>
+struct Unpacked {
+  using T = Traits<kType>;
+  __m256i codes[T::kPlanes][8][2];  // u8, [plane][four columns][v]
+  __m256i scale[2][2];              // [half of the columns][v], i16 twice in a lane
+  __m256i offset[2];                // i16 (-offset * scale of half 0, of half 1)
+  __m256i min[2];                   // kIntegerMin: i16 (min of half 0, of half 1)
+  __m256 float_min[2];              // kFloatMin: m, or -dmin * min
+  __m256 d[2];
+  __m256 dm[2];  // m, or -dmin
+};
+
+template <int kBits, int kGroup, int kPosition>
+__m256i plane_codes(const uint8_t* plane) {
+  constexpr int kFirstBit = kGroup * kBits;
+  constexpr int kShift = kPosition - kFirstBit % 8;
+  const __m256i bytes = load(plane + kFirstBit / 8 * 64);
+  const __m256i shifted = kShift >= 0 ? _mm256_slli_epi16(bytes, kShift < 0 ? 0 : kShift)
+                                      : _mm256_srli_epi16(bytes, kShift < 0 ? -kShift : 0);
+  return _mm256_and_si256(shifted, _mm256_set1_epi8(((1 << kBits) - 1) << kPosition));
+}
+
+// A table of 16 bytes in both halves of a vector: nibble `kShift` of kIq4NlValues + 128.
+template <int kShift>
+__m256i table_nibbles() {
+  alignas(16) uint8_t bytes[16];
+  for (int i = 0; i < 16; ++i) {
+    bytes[i] = static_cast<uint8_t>((kIq4NlValues[i] + 128) >> kShift & 15);
+  }
+  return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
+}
+
+template <TensorType kType, int kGroup>
+void unpack_group(const uint8_t* low, int v, Unpacked<kType>& out) {
+  using T = Traits<kType>;
+  constexpr PackedFormat kFormat = T::kFormat;
+  low += 32 * v;
+  if constexpr (kFormat.low_bits == 8) {
+    const __m256i bytes = load(low + 64 * kGroup);
+    const __m256i nibble = _mm256_set1_epi8(15);
+    out.codes[0][kGroup][v] = _mm256_and_si256(bytes, nibble);
+    out.codes[1][kGroup][v] = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), nibble);
+  } else {
+    __m256i codes = plane_codes<kFormat.low_bits, kGroup, 0>(low);
+    if constexpr (kFormat.high_bits != 0) {
+      const uint8_t* high = low + 64 * kFormat.low_bits;
+      codes =
+          _mm256_or_si256(codes, plane_codes<kFormat.high_bits, kGroup, kFormat.low_bits>(high));
+    }
+    if constexpr (kFormat.table) {
+      out.codes[0][kGroup][v] = _mm256_shuffle_epi8(table_nibbles<0>(), codes);
+      out.codes[1][kGroup][v] = _mm256_shuffle_epi8(table_nibbles<4>(), codes);
+    } else {
+      out.codes[0][kGroup][v] = codes;
+    }
+  }
+}
+
+template <TensorType kType>
+void unpack_scales(const uint8_t* scales, int v, Unpacked<kType>& out) {
+  using T = Traits<kType>;
+  if constexpr (T::kFormat.scales == SubScales::kScaleMin32) {
+    const uint8_t* row = scales + 8 * v;
+    out.scale[0][v] = out.scale[1][v] = pair16<false>(row, row);
+    const __m256i min =
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(row + kTileRows)));
+    out.float_min[v] = _mm256_mul_ps(out.dm[v], _mm256_cvtepi32_ps(min));
+  } else if constexpr (T::kScale16) {
+    constexpr bool kSigned = T::kFormat.scales == SubScales::kScale16;
+    __m256i pair = pair16<kSigned>(scales + 8 * v, scales + kTileRows + 8 * v);
+    if constexpr (T::kIntegerMin) {
+      out.min[v] = _mm256_srli_epi16(pair, 4);
+      pair = _mm256_and_si256(pair, _mm256_set1_epi16(15));
+    }
+    const __m256i low = _mm256_blend_epi16(_mm256_slli_epi32(pair, 16), pair, 0x55);
+    const __m256i high = _mm256_blend_epi16(pair, _mm256_srli_epi32(pair, 16), 0x55);
+    out.scale[0][v] = low;
+    out.scale[1][v] = high;
+    out.offset[v] = _mm256_mullo_epi16(pair, _mm256_set1_epi16(-T::kOffset));
+  }
+}
+
+template <TensorType kType>
+void unpack_header(const uint8_t* block, Unpacked<kType>& out) {
+  using T = Traits<kType>;
+  for (int v = 0; v < 2; ++v) {
+    out.d[v] = load_halves(block + 16 * v);
+    if constexpr (T::kFormat.has_min) {
+      out.dm[v] = load_halves(block + 32 + 16 * v);
+      if constexpr (T::kFormat.scales == SubScales::kNone) {
+        out.float_min[v] = out.dm[v];
+      } else {
+        out.dm[v] = _mm256_xor_ps(out.dm[v], _mm256_set1_ps(-0.0F));
+      }
+    }
+    if constexpr (T::kFormat.scales == SubScales::kNone) {
+      out.offset[v] = _mm256_set1_epi16(-T::kOffset);
+    }
+  }
+}
+
+template <TensorType kType>
+void unpack_sub_block(const uint8_t* sub, Unpacked<kType>& out) {
+  const uint8_t* low = sub + Traits<kType>::kFormat.scale_bytes();
+  for (int v = 0; v < 2; ++v) {
+    unpack_scales<kType>(sub, v, out);
+    unpack_group<kType, 0>(low, v, out);
+    unpack_group<kType, 1>(low, v, out);
+    unpack_group<kType, 2>(low, v, out);
+    unpack_group<kType, 3>(low, v, out);
+    unpack_group<kType, 4>(low, v, out);
+    unpack_group<kType, 5>(low, v, out);
+    unpack_group<kType, 6>(low, v, out);
+    unpack_group<kType, 7>(low, v, out);
+  }
+}
+
+// Segment `segment` of plane `plane`: kChain groups in i16, then scaled and added to sum.
+template <TensorType kType, int kN>
+void add_segment(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b, int plane,
+                 int segment, __m256i (&sum)[kN][2]) {
+  using T = Traits<kType>;
+  __m256i sum16[kN][2];
+  for (int j = 0; j < T::kChain; ++j) {
+    const int group = segment * T::kChain + j;
+    for (int i = 0; i < kN; ++i) {
+      const __m256i four = broadcast4(x[i][b].q + 4 * group);
+      for (int v = 0; v < 2; ++v) {
+        const __m256i product = _mm256_maddubs_epi16(w.codes[plane][group][v], four);
+        sum16[i][v] = j == 0 ? product : _mm256_add_epi16(sum16[i][v], product);
+      }
+    }
+  }
+  for (int i = 0; i < kN; ++i) {
+    for (int v = 0; v < 2; ++v) {
+      const __m256i scale = T::kFormat.scales == SubScales::kNone
+                                ? _mm256_set1_epi16(plane == 0 ? 1 : 16)
+                                : w.scale[segment * T::kChain / 4][v];
+      sum[i][v] = _mm256_add_epi32(sum[i][v], _mm256_madd_epi16(sum16[i][v], scale));
+    }
+  }
+}
+
+// acc[i] += the 32 columns of w times block b of x[i].
+template <TensorType kType, int kN>
+void multiply(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
+              __m256 (&acc)[kN][2]) {
+  using T = Traits<kType>;
+  __m256i sum[kN][2];
+  for (int i = 0; i < kN; ++i) {
+    for (int v = 0; v < 2; ++v) {
+      sum[i][v] = T::kOffset == 0 ? _mm256_setzero_si256()
+                                  : _mm256_madd_epi16(w.offset[v], broadcast4(x[i][b].half_sums));
+    }
+  }
+  for (int plane = 0; plane < T::kPlanes; ++plane) {
+    for (int segment = 0; segment < T::kSegments; ++segment) {
+      add_segment<kType, kN>(w, x, b, plane, segment, sum);
+    }
+  }
+  for (int i = 0; i < kN; ++i) {
+    const __m256 scale = _mm256_broadcast_ss(&x[i][b].scale);
+    for (int v = 0; v < 2; ++v) {
+      const __m256 isum = _mm256_cvtepi32_ps(sum[i][v]);
+      acc[i][v] = _mm256_fmadd_ps(isum, _mm256_mul_ps(w.d[v], scale), acc[i][v]);
+      if constexpr (T::kFloatMin) {
+        const __m256 x_sum = _mm256_broadcast_ss(&x[i][b].sum);
+        acc[i][v] = _mm256_fmadd_ps(w.float_min[v], x_sum, acc[i][v]);
+      } else if constexpr (T::kIntegerMin) {
+        const __m256i min_sum = _mm256_madd_epi16(w.min[v], broadcast4(x[i][b].half_sums));
+        acc[i][v] =
+            _mm256_fmadd_ps(_mm256_cvtepi32_ps(min_sum), _mm256_mul_ps(w.dm[v], scale), acc[i][v]);
+      }
+    }
+  }
+}
+
+// The same with the sums in memory, for when there are more rows of x than registers.
+template <TensorType kType, int kN>
+void multiply_in_memory(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
+                        float* y) {
+  __m256 acc[kN][2];
+  for (int i = 0; i < kN; ++i) {
+    for (int v = 0; v < 2; ++v) acc[i][v] = _mm256_load_ps(y + 16 * i + 8 * v);
+  }
+  multiply<kType, kN>(w, x, b, acc);
+  for (int i = 0; i < kN; ++i) {
+    for (int v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
+  }
+}
+
+// Calls f(unpacked, b) for each 32 columns, b = 0, 1, ...
+template <TensorType kType, class F>
+void for_each_32(const MatmulTile& t, const F& f) {
+  constexpr PackedFormat kFormat = Traits<kType>::kFormat;
+  const auto* block = reinterpret_cast<const uint8_t*>(t.tile);
+  Unpacked<kType> w;
+  for (size_t b = 0; b < t.cols / 32; block += kFormat.block_bytes()) {
+    unpack_header<kType>(block, w);
+    const uint8_t* sub = block + kFormat.header_bytes();
+    for (int s = 0; s < kFormat.sub_blocks; ++s, ++b, sub += kFormat.sub_block_bytes()) {
+      unpack_sub_block<kType>(sub, w);
+      f(w, b);
+    }
+  }
+}
+
+template <TensorType kType, int kN>
+void few_rows(const MatmulTile& t, const ActivationBlock* const* x) {
+  __m256 acc[kN][2];
+  for (int i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
+  for_each_32<kType>(
+      t, [&](const Unpacked<kType>& w, size_t b) { multiply<kType, kN>(w, x, b, acc); });
+  for (int i = 0; i < kN; ++i) {
+    for (int v = 0; v < 2; ++v) _mm256_store_ps(t.y + 16 * i + 8 * v, acc[i][v]);
+  }
+}
+
+template <TensorType kType>
+void many_rows(const MatmulTile& t, const ActivationBlock* const* x) {
+  for (size_t i = 0; i < t.n * kTileRows; i += 8) _mm256_store_ps(t.y + i, _mm256_setzero_ps());
+  for_each_32<kType>(t, [&](const Unpacked<kType>& w, size_t b) {
+    size_t i = 0;
+    for (; i + 4 <= t.n; i += 4) multiply_in_memory<kType, 4>(w, x + i, b, t.y + kTileRows * i);
+    float* y = t.y + kTileRows * i;
+    if (t.n - i == 3) multiply_in_memory<kType, 3>(w, x + i, b, y);
+    if (t.n - i == 2) multiply_in_memory<kType, 2>(w, x + i, b, y);
+    if (t.n - i == 1) multiply_in_memory<kType, 1>(w, x + i, b, y);
+  });
+}
+
+template <TensorType kType>
+void quantized_tile(const MatmulTile& t) {
+  const auto* x = reinterpret_cast<const ActivationBlock* const*>(t.x);
+  switch (t.n) {
+    case 1:
+      return few_rows<kType, 1>(t, x);
+    case 2:
+      return few_rows<kType, 2>(t, x);
+    default:
+      return many_rows<kType>(t, x);
+  }
+}
+
+template <TensorType kType>
+__m256 load_weights(const std::byte* tile, size_t index) {
+  if constexpr (kType == TensorType::kF32) {
+    return _mm256_load_ps(reinterpret_cast<const float*>(tile) + index);
+  } else {
+    const auto* halves = reinterpret_cast<const uint16_t*>(tile) + index;
+    if constexpr (kType == TensorType::kF16) return load_halves(halves);
+    const __m128i bits = _mm_load_si128(reinterpret_cast<const __m128i*>(halves));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+  }
+}
+
+template <TensorType kType, int kN>
+void float_rows(const MatmulTile& t, const float* const* x, float* y) {
+  __m256 acc[kN][2];
+  for (int i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
+  for (size_t k = 0; k < t.cols; ++k) {
+    const __m256 w[2] = {load_weights<kType>(t.tile, kTileRows * k),
+                         load_weights<kType>(t.tile, kTileRows * k + 8)};
+    for (int i = 0; i < kN; ++i) {
+      const __m256 value = _mm256_broadcast_ss(x[i] + k);
+      for (int v = 0; v < 2; ++v) acc[i][v] = _mm256_fmadd_ps(w[v], value, acc[i][v]);
+    }
+  }
+  for (int i = 0; i < kN; ++i) {
+    for (int v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
+  }
+}
+
+// Six rows of x: twelve sums, two vectors of weights and one of x fill the sixteen registers.
+template <TensorType kType>
+void float_tile(const MatmulTile& t) {
+  const auto* x = reinterpret_cast<const float* const*>(t.x);
+  size_t i = 0;
+  for (; i + 6 <= t.n; i += 6) float_rows<kType, 6>(t, x + i, t.y + kTileRows * i);
+  float* y = t.y + kTileRows * i;
+  if (t.n - i == 5) float_rows<kType, 5>(t, x + i, y);
+  if (t.n - i == 4) float_rows<kType, 4>(t, x + i, y);
+  if (t.n - i == 3) float_rows<kType, 3>(t, x + i, y);
+  if (t.n - i == 2) float_rows<kType, 2>(t, x + i, y);
+  if (t.n - i == 1) float_rows<kType, 1>(t, x + i, y);
+}
+
+}  // namespace
+
+template <TensorType kType>
+void matmul_avx2(const MatmulTile& t) {
+  if constexpr (packed_format(kType).low_bits == 0) {
+    float_tile<kType>(t);
+  } else {
+    quantized_tile<kType>(t);
+  }
+}
+
+#define HF2Q_INSTANTIATE(type) template void matmul_avx2<TensorType::type>(const MatmulTile&);
+HF2Q_FOR_EACH_TENSOR_TYPE(HF2Q_INSTANTIATE)
+
+}  // namespace hf2q
