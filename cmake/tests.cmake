@@ -5,6 +5,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(hf2q_tests ${TEST_SOURCES})
+target_include_directories(hf2q_tests PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(hf2q_tests PRIVATE hf2q_core GTest::gtest GTest::gtest_main GTest::gmock
                       nlohmann_json::nlohmann_json)
 # The code under test is built as always; the tests themselves only have to compile fast.

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include "base/checked.h"
@@ -11,9 +10,12 @@
 #include "base/output_file.h"
 #include "base/parallel.h"
 #include "base/tensor_type.h"
+#include "support/temp_folder.h"
 
 namespace hf2q {
 namespace {
+
+using testing_support::TempFolder;
 
 TEST(Half, EveryF16PatternMatchesTheDefinitionAndComesBack) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -88,55 +90,43 @@ TEST(ParallelFor, VisitsEveryItemOnce) {
   }
 }
 
-class OutputFileTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const char* name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    folder_ = std::filesystem::temp_directory_path() / ("hf2q_" + std::to_string(getpid()) + name);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  size_t files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_),
-                                             std::filesystem::directory_iterator()));
-  }
-  std::filesystem::path folder_;
-};
-
-TEST_F(OutputFileTest, AppearsOnlyWhenCommitted) {
-  const std::string path = folder_ / "out";
+TEST(OutputFile, AppearsOnlyWhenCommitted) {
+  const TempFolder folder;
+  const std::string path = folder / "out";
   {
     auto file = OutputFile::create(path);
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(file.value().write(std::as_bytes(std::span("abc", 3))).ok());
     EXPECT_FALSE(std::filesystem::exists(path));
   }
-  EXPECT_EQ(files(), 0U);
+  EXPECT_EQ(folder.n_files(), 0U);
   auto file = OutputFile::create(path);
   ASSERT_TRUE(file.value().write(std::as_bytes(std::span("abc", 3))).ok());
   ASSERT_TRUE(file.value().write_zeros(5000).ok());
   ASSERT_TRUE(file.value().commit().ok());
-  EXPECT_EQ(files(), 1U);
+  EXPECT_EQ(folder.n_files(), 1U);
   auto mapped = MappedFile::open(path);
   ASSERT_TRUE(mapped.ok());
   EXPECT_EQ(mapped.value().bytes().size(), 5003U);
   EXPECT_EQ(mapped.value().bytes()[2], std::byte{'c'});
 }
 
-TEST_F(OutputFileTest, AnInterruptLeavesNothing) {
-  auto file = OutputFile::create(folder_ / "out");
+TEST(OutputFile, AnInterruptLeavesNothing) {
+  const TempFolder folder;
+  auto file = OutputFile::create(folder / "out");
   ASSERT_TRUE(file.ok());
-  EXPECT_EQ(files(), 1U);
+  EXPECT_EQ(folder.n_files(), 1U);
   remove_unfinished_files();
-  EXPECT_EQ(files(), 0U);
+  EXPECT_EQ(folder.n_files(), 0U);
 }
 
-TEST_F(OutputFileTest, MappingSaysWhyItFailed) {
-  EXPECT_EQ(MappedFile::open(folder_ / "none").error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(MappedFile::open(folder_).error().code, ErrorCode::kInvalidArgument);
-  std::ofstream(folder_ / "empty").close();
-  EXPECT_TRUE(MappedFile::open(folder_ / "empty").value().bytes().empty());
-  EXPECT_EQ(OutputFile::create(folder_ / "none" / "out").error().code, ErrorCode::kIo);
+TEST(OutputFile, MappingSaysWhyItFailed) {
+  const TempFolder folder;
+  EXPECT_EQ(MappedFile::open(folder / "none").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(MappedFile::open(folder.path()).error().code, ErrorCode::kCorrupt);
+  testing_support::write_text(folder / "empty", "");
+  EXPECT_TRUE(MappedFile::open(folder / "empty").value().bytes().empty());
+  EXPECT_EQ(OutputFile::create(folder / "none/out").error().code, ErrorCode::kIo);
 }
 
 }  // namespace

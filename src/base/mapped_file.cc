@@ -13,8 +13,7 @@ namespace hf2q {
 namespace {
 
 Error system_error(const std::string& path, const char* what) {
-  const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
-  return error(code, "{}: cannot {}: {}", path, what, std::strerror(errno));
+  return error(ErrorCode::kNotFound, "{}: cannot {}: {}", path, what, std::strerror(errno));
 }
 
 // The whole pages inside `range`.
@@ -39,7 +38,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   }
   if (!S_ISREG(info.st_mode)) {
     ::close(fd);
-    return error(ErrorCode::kInvalidArgument, "{}: a regular file expected", path);
+    return error(ErrorCode::kCorrupt, "{}: a regular file expected", path);
   }
   MappedFile file;
   file.path_ = path;
@@ -75,7 +74,7 @@ void MappedFile::will_need(std::span<const std::byte> range) const {
   if (size > 0) madvise(begin, size, MADV_WILLNEED);
 }
 
-void MappedFile::release(std::span<const std::byte> range) const {
+void release_mapped_pages(std::span<const std::byte> range) {
   const auto [begin, size] = inner_pages(range);
   if (size > 0) madvise(begin, size, MADV_DONTNEED);
 }

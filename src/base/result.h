@@ -12,11 +12,11 @@ namespace hf2q {
 
 enum class ErrorCode {
   kInvalidArgument,  // a flag or an argument that cannot be meant
-  kNotFound,         // a file, tensor or key that should be there
+  kNotFound,         // a file, tensor or key that should be there and readable
   kCorrupt,          // input that breaks its format
   kUnsupported,      // valid input that this program does not handle
   kOutOfMemory,
-  kIo,  // the operating system refused (disk full, permission)
+  kIo,  // the operating system refused to write (disk full, permission)
 };
 
 struct Error {
