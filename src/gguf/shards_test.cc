@@ -164,7 +164,7 @@ TEST_F(GgufShards, ASingleFileThatWasCutIsRefused) {
   EXPECT_EQ(error_of(file),
             file + ": tensor 't': 4096 bytes of data expected at 64, the file has 4096 bytes");
   EXPECT_EQ(GgufFile::open(folder_ / "none.gguf").error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(GgufFile::open(folder_).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(GgufFile::open(folder_).error().code, ErrorCode::kCorrupt);
 }
 
 }  // namespace
