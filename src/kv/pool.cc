@@ -1,0 +1,202 @@
+#include "kv/pool.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/checked.h"
+
+namespace hf2q {
+namespace {
+
+constexpr uint64_t kMaxBudget = uint64_t{1} << 46;  // a quarter of a process's addresses
+constexpr uint64_t kSlabBytes = uint64_t{2} << 20;  // a huge page
+constexpr uint64_t kSlabsPerBudget = 64;  // a group's partly used slabs cost at most this share
+
+uint64_t saturating_mul(uint64_t a, uint64_t b) {
+  return checked_mul(a, b).value_or(UINT64_MAX);
+}
+
+uint64_t saturating_add(uint64_t a, uint64_t b) {
+  return checked_add(a, b).value_or(UINT64_MAX);
+}
+
+}  // namespace
+
+uint64_t Pool::Group::slabs_for(uint64_t pages) const {
+  if (pages <= free.size()) return 0;
+  return (pages - free.size() + slab_pages - 1) / slab_pages;
+}
+
+uint64_t Pool::Group::spare_slabs(uint64_t pages) const {
+  if (pages >= free.size()) return 0;
+  return std::min<uint64_t>(empty_slabs.size(), (free.size() - pages) / slab_pages);
+}
+
+Result<Pool::Group> Pool::make_group(const KvGroup& shape, uint64_t budget_bytes) {
+  const uint64_t page_bytes = shape.layout.page_bytes();
+  const uint64_t slab_pages =
+      std::max<uint64_t>(1, std::min(kSlabBytes, budget_bytes / kSlabsPerBudget) / page_bytes);
+  const uint64_t stride = *checked_round_up(slab_pages * page_bytes, AddressRange::granularity());
+  const uint64_t max_slabs = budget_bytes / (slab_pages * page_bytes);
+  CHECK(max_slabs * slab_pages < kNoPage);
+  TRY(range, AddressRange::reserve(max_slabs * stride));
+  return Group{shape, page_bytes, slab_pages, stride, std::move(range)};
+}
+
+Result<std::unique_ptr<Pool>> Pool::create(std::span<const KvGroup> groups,
+                                           const PoolOptions& options) {
+  uint64_t least = 0;
+  for (const KvGroup& group : groups) least += group.layout.page_bytes();
+  if (options.budget_bytes < least || options.budget_bytes > kMaxBudget) {
+    return error(ErrorCode::kInvalidArgument,
+                 "cache budget: {} (a page of each group) to {} bytes expected, found {}", least,
+                 kMaxBudget, options.budget_bytes);
+  }
+  std::unique_ptr<Pool> pool(new Pool(options));
+  for (const KvGroup& shape : groups) {
+    TRY(group, make_group(shape, options.budget_bytes));
+    pool->groups_.push_back(std::move(group));
+  }
+  return pool;
+}
+
+std::byte* Pool::data(size_t g, PageId page) const {
+  const Group& group = groups_[g];
+  return group.range.data() + page / group.slab_pages * group.slab_stride +
+         page % group.slab_pages * group.page_bytes;
+}
+
+void Pool::copy(size_t g, PageId from, PageId to) const {
+  std::memcpy(data(g, to), data(g, from), groups_[g].page_bytes);
+}
+
+// Bytes that new slabs of group g may take: what no slab has, and the empty slabs of the others.
+uint64_t Pool::free_bytes(size_t g) const {
+  uint64_t bytes = budget_bytes() - committed_bytes_;
+  for (size_t other = 0; other < groups_.size(); ++other) {
+    const Group& group = groups_[other];
+    if (other != g) bytes += group.empty_slabs.size() * group.slab_bytes();
+  }
+  return bytes;
+}
+
+uint64_t Pool::free_pages(size_t g) const {
+  const Group& group = groups_[g];
+  return group.free.size() + free_bytes(g) / group.slab_bytes() * group.slab_pages;
+}
+
+uint64_t Pool::used_bytes() const {
+  uint64_t bytes = 0;
+  for (const Group& group : groups_) bytes += group.n_used * group.page_bytes;
+  return bytes;
+}
+
+bool Pool::commit_slab(Group& group) {
+  const bool recycled = !group.vacant_slabs.empty();
+  const uint32_t slab =
+      recycled ? *group.vacant_slabs.begin() : static_cast<uint32_t>(group.slab_used.size());
+  if (!group.range.commit(slab * group.slab_stride, group.slab_stride)) return false;
+  if (recycled) {
+    group.vacant_slabs.erase(group.vacant_slabs.begin());
+  } else {
+    group.slab_used.push_back(0);
+    group.references.resize(group.references.size() + group.slab_pages, 0);
+  }
+  group.empty_slabs.insert(slab);
+  const PageId first = static_cast<PageId>(slab * group.slab_pages);
+  for (PageId i = 0; i < group.slab_pages; ++i) group.free.insert(first + i);
+  committed_bytes_ += group.slab_bytes();
+  return true;
+}
+
+void Pool::return_slab(Group& group, uint32_t slab) {
+  const PageId first = static_cast<PageId>(slab * group.slab_pages);
+  for (PageId i = 0; i < group.slab_pages; ++i) group.free.erase(first + i);
+  group.empty_slabs.erase(slab);
+  group.vacant_slabs.insert(slab);
+  group.range.release(slab * group.slab_stride, group.slab_stride);
+  committed_bytes_ -= group.slab_bytes();
+}
+
+// Gives back every empty slab that is not needed for counts[g] pages of each group.
+void Pool::return_empty_slabs(std::span<const uint64_t> counts) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    for (uint64_t n = group.spare_slabs(counts[g]); n > 0; --n) {
+      return_slab(group, *group.empty_slabs.rbegin());
+    }
+  }
+}
+
+PageId Pool::take_page(Group& group) {
+  const PageId page = *group.free.begin();
+  group.free.erase(group.free.begin());
+  const uint32_t slab = static_cast<uint32_t>(page / group.slab_pages);
+  if (group.slab_used[slab]++ == 0) group.empty_slabs.erase(slab);
+  group.references[page] = 1;
+  ++group.n_used;
+  return page;
+}
+
+Pool::Demand Pool::demand_of(std::span<const uint64_t> counts) const {
+  Demand demand{.new_bytes = 0, .free_bytes = budget_bytes() - committed_bytes_};
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    demand.free_bytes += group.spare_slabs(counts[g]) * group.slab_bytes();
+    const uint64_t bytes = saturating_mul(group.slabs_for(counts[g]), group.slab_bytes());
+    demand.new_bytes = saturating_add(demand.new_bytes, bytes);
+  }
+  return demand;
+}
+
+BudgetExceeded Pool::refusal(std::span<const uint64_t> counts, const Demand& demand) const {
+  const auto lacking = [&](size_t g) { return counts[g] > free_pages(g); };
+  const auto growing = [&](size_t g) { return groups_[g].slabs_for(counts[g]) > 0; };
+  size_t g = 0;
+  while (g < groups_.size() && !lacking(g)) ++g;
+  if (g == groups_.size()) {  // each could be served, but not all together
+    for (g = 0; !growing(g);) ++g;
+  }
+  return {g, counts[g], free_pages(g), demand.new_bytes, demand.free_bytes, budget_bytes()};
+}
+
+KvStatus Pool::allocate(std::span<const uint64_t> counts, std::span<std::vector<PageId>> pages) {
+  CHECK(counts.size() == groups_.size() && pages.size() == groups_.size());
+  const Demand demand = demand_of(counts);
+  if (demand.new_bytes > demand.free_bytes) return refusal(counts, demand);
+  if (demand.new_bytes > budget_bytes() - committed_bytes_) return_empty_slabs(counts);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (uint64_t n = groups_[g].slabs_for(counts[g]); n > 0; --n) {
+      if (!commit_slab(groups_[g])) return SystemMemoryExceeded{demand.new_bytes};
+    }
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (uint64_t n = counts[g]; n > 0; --n) {
+      const PageId page = take_page(groups_[g]);
+      if (options_.poison) std::memset(data(g, page), 0xFF, groups_[g].page_bytes);
+      pages[g].push_back(page);
+    }
+  }
+  return std::nullopt;
+}
+
+void Pool::retain(size_t g, PageId page) {
+  CHECK(references(g, page) > 0);
+  ++groups_[g].references[page];
+}
+
+void Pool::release(size_t g, PageId page) {
+  CHECK(references(g, page) > 0);
+  Group& group = groups_[g];
+  if (--group.references[page] > 0) return;
+  --group.n_used;
+  group.free.insert(page);
+  const uint32_t slab = static_cast<uint32_t>(page / group.slab_pages);
+  if (--group.slab_used[slab] > 0) return;
+  group.empty_slabs.insert(slab);
+  if (group.empty_slabs.size() > 1) return_slab(group, *group.empty_slabs.rbegin());
+}
+
+}  // namespace hf2q
