@@ -1,0 +1,40 @@
+// hf2q quantize: a GGUF file to another one with other types.
+
+#include <filesystem>
+#include <memory>
+
+#include "commands.h"
+#include "quantize_flags.h"
+#include "terminal.h"
+
+namespace hf2q::app {
+namespace {
+
+Result<OutputPlan> plan(const QuantizeFlags& flags, const std::string& input) {
+  TRY(options, quantize_options(flags));
+  std::error_code ignored;
+  if (std::filesystem::equivalent(input, flags.output, ignored)) {
+    return error(ErrorCode::kInvalidArgument, "{}: input and output are the same file", input);
+  }
+  return plan_quantization(input, options);
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& program, Globals& globals) {
+  CLI::App* command = program.add_subcommand("quantize", "Make a GGUF file of another one");
+  auto flags = std::make_shared<QuantizeFlags>();
+  auto input = std::make_shared<std::string>();
+  command->add_option("input", *input, "GGUF file (of shards, the first)")->required();
+  command->add_option("output", flags->output, "File to write")->required();
+  command->add_flag("--allow-requantize", flags->allow_requantize,
+                    "Also from types below 8 bits per weight, at a loss");
+  add_quantize_flags(*command, *flags);
+  command->callback([flags, input, &globals] {
+    Result<OutputPlan> planned = plan(*flags, *input);
+    globals.exit_code =
+        planned.ok() ? execute(planned.value(), *flags, globals) : report(planned.error());
+  });
+}
+
+}  // namespace hf2q::app

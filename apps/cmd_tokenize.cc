@@ -1,0 +1,129 @@
+// hf2q tokenize: text to token ids, and back with --decode.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/mapped_file.h"
+#include "commands.h"
+#include "gguf/reader.h"
+#include "terminal.h"
+#include "tokenizer/gguf_vocabulary.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_json.h"
+
+namespace hf2q::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct TokenizeFlags {
+  std::string model;
+  std::string prompt;
+  std::string file;
+  std::string decode;
+  bool no_bos = false;
+  bool no_special = false;
+  bool json = false;
+};
+
+// From a GGUF file, a checkpoint folder, or a tokenizer.json.
+Result<Tokenizer> load_tokenizer(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    TRY(vocabulary, read_tokenizer_json((std::filesystem::path(path) / "tokenizer.json").string()));
+    return Tokenizer::create(std::move(vocabulary));
+  }
+  if (path.ends_with(".json")) {
+    TRY(vocabulary, read_tokenizer_json(path));
+    return Tokenizer::create(std::move(vocabulary));
+  }
+  TRY(file, GgufFile::open(path));
+  TRY(vocabulary, read_gguf_vocabulary(file));
+  return Tokenizer::create(std::move(vocabulary));
+}
+
+// "1 2 3" or "1,2,3", also with brackets.
+Result<std::vector<int32_t>> parse_ids(std::string_view text, const Tokenizer& tokenizer) {
+  static constexpr std::string_view kSeparators = " ,[]\t\r\n";
+  std::vector<int32_t> ids;
+  for (size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;
+       at = text.find_first_not_of(kSeparators, at)) {
+    const size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
+    int32_t id = 0;
+    const auto [stop, failure] = std::from_chars(text.data() + at, text.data() + end, id);
+    if (failure != std::errc() || stop != text.data() + end || !tokenizer.has(id)) {
+      return error(ErrorCode::kInvalidArgument, "token ids from 0 to {} expected, found \"{}\"",
+                   tokenizer.n_tokens() - 1, text.substr(at, end - at));
+    }
+    ids.push_back(id);
+    at = end;
+  }
+  return ids;
+}
+
+int print_ids(const Tokenizer& tokenizer, const TokenizeFlags& flags, std::string_view text) {
+  const std::vector<int32_t> ids =
+      tokenizer.encode(text, {.add_bos = !flags.no_bos && tokenizer.vocabulary().add_bos,
+                              .parse_special = !flags.no_special});
+  if (flags.json) {
+    ordered_json pieces = ordered_json::array();
+    for (const int32_t id : ids) pieces.push_back(tokenizer.token_text(id));
+    fmt::print("{}\n", ordered_json{{"ids", ids}, {"pieces", pieces}}.dump());
+  } else {
+    fmt::print("{}\n", fmt::join(ids, " "));
+  }
+  return kSuccess;
+}
+
+int run(const TokenizeFlags& flags, bool decoding) {
+  Result<Tokenizer> tokenizer = load_tokenizer(flags.model);
+  if (!tokenizer.ok()) return report(tokenizer.error());
+  if (decoding) {
+    const Result<std::vector<int32_t>> ids = parse_ids(flags.decode, tokenizer.value());
+    if (!ids.ok()) return report(ids.error());
+    const std::string text = tokenizer.value().decode(ids.value());
+    fmt::print("{}\n",
+               flags.json ? ordered_json{{"ids", ids.value()}, {"text", text}}.dump() : text);
+    return kSuccess;
+  }
+  if (flags.file.empty()) return print_ids(tokenizer.value(), flags, flags.prompt);
+  const Result<MappedFile> file = MappedFile::open(flags.file);
+  if (!file.ok()) return report(file.error());
+  const std::span<const std::byte> bytes = file.value().bytes();
+  return print_ids(tokenizer.value(), flags,
+                   {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& program, Globals& globals) {
+  CLI::App* command = program.add_subcommand("tokenize", "Text to token ids, and back");
+  auto flags = std::make_shared<TokenizeFlags>();
+  command->add_option("-m,--model", flags->model, "GGUF file, checkpoint folder or tokenizer.json")
+      ->required();
+  CLI::Option* prompt = command->add_option("-p,--prompt", flags->prompt, "Text");
+  CLI::Option* file = command->add_option("-f,--file", flags->file, "File with the text");
+  CLI::Option* decode =
+      command->add_option("--decode", flags->decode, "Ids, parted by spaces or commas, to text");
+  command->add_flag("--no-bos", flags->no_bos, "Do not begin with <bos>");
+  command->add_flag("--no-special", flags->no_special,
+                    "Markers in the text are ordinary characters");
+  command->add_flag("--json", flags->json,
+                    "{\"ids\": [...], \"pieces\": [...]} or {\"ids\", \"text\"}");
+  prompt->excludes(file)->excludes(decode);
+  file->excludes(decode);
+  command->callback([=, &globals] {
+    if (prompt->count() + file->count() + decode->count() == 0) {
+      globals.exit_code =
+          report(error(ErrorCode::kInvalidArgument, "tokenize: -p, -f or --decode expected"));
+      return;
+    }
+    globals.exit_code = run(*flags, decode->count() > 0);
+  });
+}
+
+}  // namespace hf2q::app

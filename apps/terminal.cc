@@ -1,0 +1,104 @@
+#include "terminal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+
+#include "base/output_file.h"
+
+namespace hf2q::app {
+namespace {
+
+constexpr auto kRedrawInterval = std::chrono::milliseconds(50);
+
+extern "C" void interrupted(int /*signal*/) {
+  remove_unfinished_files();
+  _exit(kInterrupted);
+}
+
+int exit_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return kUsage;
+    case ErrorCode::kNotFound:
+    case ErrorCode::kCorrupt:
+    case ErrorCode::kUnsupported:
+      return kBadInput;
+    case ErrorCode::kOutOfMemory:
+    case ErrorCode::kIo:
+      return kFailure;
+  }
+  return kFailure;
+}
+
+}  // namespace
+
+int report(const Error& error) {
+  fmt::print(stderr, "hf2q: error: {}\n", error.message);
+  return exit_code(error.code);
+}
+
+void warn(std::string_view message) {
+  fmt::print(stderr, "hf2q: warning: {}\n", message);
+}
+
+std::string human_bytes(uint64_t bytes) {
+  static constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+std::string human_count(uint64_t count) {
+  const auto value = static_cast<double>(count);
+  if (value >= 1e9) return fmt::format("{:.2f} B", value / 1e9);
+  if (value >= 1e6) return fmt::format("{:.2f} M", value / 1e6);
+  return fmt::format("{}", count);
+}
+
+std::string human_duration(double seconds) {
+  const auto whole = static_cast<uint64_t>(seconds + 0.5);
+  if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}s", whole);
+}
+
+void install_interrupt_handler() {
+  struct sigaction action = {};
+  action.sa_handler = interrupted;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool stderr_is_terminal() {
+  return isatty(STDERR_FILENO) == 1;
+}
+
+ProgressLine::ProgressLine(bool enabled)
+    : enabled_(enabled && stderr_is_terminal()), start_(std::chrono::steady_clock::now()) {}
+
+ProgressLine::~ProgressLine() {
+  if (drawn_) fmt::print(stderr, "\r\033[K");
+}
+
+void ProgressLine::draw(std::string_view label, uint64_t bytes_done, uint64_t bytes_total) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!enabled_ || (drawn_ && now - last_ < kRedrawInterval)) return;
+  last_ = now;
+  drawn_ = true;
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double rate = seconds > 0 ? static_cast<double>(bytes_done) / seconds : 0;
+  const double left = rate > 0 ? static_cast<double>(bytes_total - bytes_done) / rate : 0;
+  fmt::print(stderr, "\r\033[K{}  {} of {}  {:.0f} MB/s  {} left", label, human_bytes(bytes_done),
+             human_bytes(bytes_total), rate / 1e6, human_duration(left));
+  std::fflush(stderr);
+}
+
+}  // namespace hf2q::app

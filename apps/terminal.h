@@ -1,0 +1,53 @@
+#pragma once
+// What all commands share on the terminal: exit codes, errors, sizes for people, progress.
+// Payload goes to stdout, everything else to stderr.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace hf2q::app {
+
+enum ExitCode : int {
+  kSuccess = 0,
+  kFailure = 1,
+  kUsage = 2,
+  kBadInput = 3,
+  kInterrupted = 130,
+};
+
+// Prints `hf2q: error: ...` and gives the exit code that belongs to the error.
+int report(const Error& error);
+void warn(std::string_view message);
+
+std::string human_bytes(uint64_t bytes);     // "1.5 GiB"
+std::string human_duration(double seconds);  // "1m05s"
+std::string human_count(uint64_t count);     // "11.2 M"
+
+// Ends the process with kInterrupted on SIGINT and SIGTERM, after removing unfinished files.
+void install_interrupt_handler();
+
+// One line on stderr that is drawn over and over; silent when stderr is no terminal or quiet() was
+// called.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool enabled);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  // Draws at most every 50 ms. Adds rate and time left from bytes_done of bytes_total.
+  void draw(std::string_view label, uint64_t bytes_done, uint64_t bytes_total);
+
+ private:
+  bool enabled_;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+bool stderr_is_terminal();
+
+}  // namespace hf2q::app

@@ -1,0 +1,249 @@
+#include "convert/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "convert/hf_config.h"
+#include "convert/imatrix_file.h"
+#include "quant/row_codec.h"
+#include "safetensors/widen.h"
+#include "support/temp_folder.h"
+#include "support/value_of.h"
+#include "tokenizer/gguf_vocabulary.h"
+
+namespace hf2q {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::TempFolder;
+using testing_support::value_of;
+
+const std::string kDense = HF2Q_MODELS "/tiny-gemma4";
+
+// micro-moe or micro-ple with the tokenizer that all small checkpoints share.
+std::string complete(const std::string& name, const TempFolder& work) {
+  const std::string folder = work / name;
+  std::filesystem::copy(std::string(HF2Q_TEST_DATA) + "/" + name, folder);
+  std::filesystem::copy(kDense + "/tokenizer.json", folder + "/tokenizer.json");
+  return folder;
+}
+
+std::string convert(const std::string& folder, FileType type, const TempFolder& work,
+                    size_t n_threads = 2, const std::string& imatrix = "") {
+  const std::string path = work / fmt::format("{}-{}.gguf", name_of(type), n_threads);
+  QuantizeOptions options;
+  options.file_type = type;
+  options.imatrix_path = imatrix;
+  const OutputPlan plan = value_of(plan_conversion(folder, options));
+  const Status status = write(plan, path, {n_threads, {}});
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return path;
+}
+
+std::vector<float> decode(const GgufFile& file, const std::string& name) {
+  const GgufTensor* tensor = file.find_tensor(name);
+  EXPECT_NE(tensor, nullptr) << name;
+  std::vector<float> values(tensor->n_elements());
+  const RowCodec& codec = row_codec(static_cast<TensorType>(tensor->type->id));
+  const size_t bytes = row_bytes(codec.type, tensor->dims[0]);
+  for (uint64_t r = 0; r < tensor->n_rows(); ++r) {
+    codec.decode(tensor->data.data() + r * bytes, tensor->dims[0],
+                 values.data() + r * tensor->dims[0]);
+  }
+  return values;
+}
+
+std::vector<float> widened(const Checkpoint& checkpoint, const std::string& name) {
+  const SourceTensor* tensor = checkpoint.find(name);
+  EXPECT_NE(tensor, nullptr) << name;
+  std::vector<float> values(tensor->n_elements());
+  EXPECT_TRUE(widen(*tensor, 0, values.size(), values.data()).ok());
+  return values;
+}
+
+TEST(Conversion, UnquantizedFilesHoldTheWeightsAsTheyAre) {
+  const TempFolder work;
+  const Checkpoint checkpoint = value_of(Checkpoint::open(kDense));
+  for (const FileType type : {FileType::kF32, FileType::kBF16}) {
+    const GgufFile file = value_of(GgufFile::open(convert(kDense, type, work)));
+    for (const auto& [gguf, hf] :
+         {std::pair{"token_embd.weight", "model.embed_tokens.weight"},
+          {"blk.2.attn_k.weight", "model.layers.2.self_attn.k_proj.weight"},
+          {"blk.5.attn_norm.weight", "model.layers.5.input_layernorm.weight"},
+          {"blk.4.layer_output_scale.weight", "model.layers.4.layer_scalar"}}) {
+      EXPECT_EQ(decode(file, gguf), widened(checkpoint, hf)) << gguf;
+    }
+    EXPECT_EQ(file.find_tensor("blk.0.attn_norm.weight")->type->name, "f32");
+  }
+}
+
+TEST(Conversion, MetadataIsComplete) {
+  const TempFolder work;
+  const GgufFile file = value_of(GgufFile::open(convert(kDense, FileType::kQ4_K_M, work)));
+  EXPECT_EQ(value_of(file.get_string("general.architecture")), "gemma4");
+  EXPECT_EQ(value_of(file.get_string("general.name")), "Tiny Gemma4");
+  EXPECT_EQ(value_of(file.get_u32("general.file_type")), 15U);
+  EXPECT_EQ(value_of(file.get_u32("general.quantization_version")), 2U);
+  EXPECT_EQ(file.find("general.sampling.top_k")->as_i32(), 64);
+  EXPECT_EQ(value_of(file.get_f32("general.sampling.top_p")), 0.95F);
+  EXPECT_EQ(value_of(file.get_u32("gemma4.block_count")), 6U);
+  EXPECT_EQ(value_of(file.get_u32("gemma4.attention.key_length")), 512U);
+  EXPECT_EQ(value_of(file.get_u32("gemma4.attention.key_length_swa")), 256U);
+  EXPECT_EQ(value_of(file.get_integers("gemma4.attention.head_count_kv")),
+            (std::vector<int32_t>{2, 2, 1, 2, 2, 1}));
+  EXPECT_EQ(value_of(file.get_bools("gemma4.attention.sliding_window_pattern")),
+            (std::vector<bool>{true, true, false, true, true, false}));
+  EXPECT_EQ(value_of(file.get_f32("gemma4.final_logit_softcapping")), 30.0F);
+  EXPECT_EQ(value_of(file.get_u32("tokenizer.ggml.eos_token_id")), 1U);
+  EXPECT_EQ(value_of(file.get_integers("hf2q.stop_token_ids")), (std::vector<int32_t>{1, 16, 9}));
+  EXPECT_EQ(value_of(file.get_strings("tokenizer.ggml.tokens")).size(), 8192U);
+}
+
+// What the file says about the model is what config.json said.
+TEST(Conversion, TheConfigurationSurvives) {
+  const TempFolder work;
+  for (const std::string& folder :
+       {kDense, complete("micro-moe", work), complete("micro-ple", work)}) {
+    const Config expected =
+        value_of(parse_hf_config(testing_support::read_text(folder + "/config.json"), folder))
+            .config;
+    const GgufFile file = value_of(GgufFile::open(convert(folder, FileType::kQ8_0, work)));
+    const Config found = value_of(read_config(file));
+    EXPECT_EQ(found.n_experts, expected.n_experts);
+    EXPECT_EQ(found.expert_ffn_dim, expected.expert_ffn_dim);
+    EXPECT_EQ(found.ple_dim, expected.ple_dim);
+    EXPECT_EQ(found.image_blocks, expected.image_blocks);
+    EXPECT_EQ(found.sliding_window, expected.sliding_window);
+    ASSERT_EQ(found.layers.size(), expected.layers.size());
+    for (size_t i = 0; i < found.layers.size(); ++i) {
+      EXPECT_EQ(found.layers[i].sliding, expected.layers[i].sliding);
+      EXPECT_EQ(found.layers[i].head_dim, expected.layers[i].head_dim);
+      EXPECT_EQ(found.layers[i].n_kv_heads, expected.layers[i].n_kv_heads);
+      EXPECT_EQ(found.layers[i].ffn_dim, expected.layers[i].ffn_dim);
+      EXPECT_EQ(found.layers[i].kv_layer, expected.layers[i].kv_layer);
+    }
+  }
+}
+
+TEST(Conversion, BytesDoNotDependOnTheNumberOfThreads) {
+  const TempFolder work;
+  const std::string one = testing_support::read_text(convert(kDense, FileType::kQ4_K_S, work, 1));
+  for (const size_t n_threads : {2, 5}) {
+    EXPECT_TRUE(testing_support::read_text(convert(kDense, FileType::kQ4_K_S, work, n_threads)) ==
+                one);
+  }
+}
+
+// Per-layer embeddings and their projections: 8 bits or more under the default recipe.
+TEST(Conversion, SafeRecipeKeepsPerLayerEmbeddings) {
+  const TempFolder work;
+  const std::string folder = complete("micro-ple", work);
+  QuantizeOptions options;
+  options.file_type = FileType::kQ4_K_M;
+  const OutputPlan plan = value_of(plan_conversion(folder, options));
+  size_t n = 0;
+  for (const OutputTensor& tensor : plan.tensors) {
+    const bool ple = tensor.name.find("per_layer_") != std::string::npos ||
+                     tensor.name.ends_with("inp_gate.weight") ||
+                     tensor.name.ends_with(".proj.weight");
+    if (!ple) continue;
+    ++n;
+    const TensorTypeInfo& info = tensor_type_info(tensor.type);
+    EXPECT_GE(8.0 * info.block_bytes / info.block_elements, 8.0) << tensor.name;
+  }
+  EXPECT_EQ(n, 3U + 2 * 6);
+}
+
+TEST(Conversion, RowsThatAreNoWholeBlocksFallBackAndAreReported) {
+  const TempFolder work;
+  QuantizeOptions options;
+  options.file_type = FileType::kQ4_K_M;
+  const OutputPlan plan = value_of(plan_conversion(complete("micro-moe", work), options));
+  for (const OutputTensor& tensor : plan.tensors) {
+    if (tensor.name == "blk.0.ffn_down_exps.weight") {  // rows of 96
+      EXPECT_EQ(tensor_type_info(tensor.type).block_elements, 32U);
+      EXPECT_THAT(tensor.note, HasSubstr("96"));
+    }
+  }
+}
+
+// An importance matrix changes the encoding of the weights that it has entries for, as the encoder
+// itself does when it is given those weights.
+TEST(Conversion, ImportanceReachesTheEncoder) {
+  const TempFolder work;
+  Imatrix imatrix;
+  imatrix.datasets = {"text"};
+  imatrix.chunk_count = 1;
+  imatrix.chunk_size = 512;
+  ImatrixEntry entry;
+  for (int i = 0; i < 256; ++i) entry.sums.push_back(static_cast<float>(1 + i * i));
+  entry.counts = {4};
+  imatrix.entries["blk.0.attn_q.weight"] = entry;
+  ASSERT_TRUE(write_imatrix(work / "imatrix.gguf", imatrix).ok());
+  const GgufFile file =
+      value_of(GgufFile::open(convert(kDense, FileType::kQ4_K_S, work, 2, work / "imatrix.gguf")));
+  const Checkpoint checkpoint = value_of(Checkpoint::open(kDense));
+  const std::vector<float> weights = widened(checkpoint, "model.layers.0.self_attn.q_proj.weight");
+  std::vector<float> importance = entry.sums;
+  for (float& value : importance) value /= 4;
+  std::vector<std::byte> row(row_bytes(TensorType::kQ4_K, 256));
+  const GgufTensor* tensor = file.find_tensor("blk.0.attn_q.weight");
+  for (size_t r = 0; r < 1024; r += 31) {
+    ASSERT_TRUE(row_codec(TensorType::kQ4_K)
+                    .encode(weights.data() + r * 256, 256, importance.data(), row.data()));
+    EXPECT_EQ(0, std::memcmp(row.data(), tensor->data.data() + r * row.size(), row.size()));
+  }
+  EXPECT_EQ(value_of(file.get_u32("quantize.imatrix.entries_count")), 1U);
+}
+
+TEST(Quantization, KeepsMetadataAndRefusesFewBits) {
+  const TempFolder work;
+  const std::string bf16 = convert(kDense, FileType::kBF16, work);
+  QuantizeOptions options;
+  options.file_type = FileType::kQ4_K_M;
+  OutputPlan plan = value_of(plan_quantization(bf16, options));
+  ASSERT_TRUE(write(plan, work / "q4.gguf", {}).ok());
+  EXPECT_TRUE(testing_support::read_text(work / "q4.gguf") ==
+              testing_support::read_text(convert(kDense, FileType::kQ4_K_M, work)));
+  options.file_type = FileType::kQ5_K_M;
+  auto refused = plan_quantization(work / "q4.gguf", options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("--allow-requantize"));
+  options.allow_requantize = true;
+  plan = value_of(plan_quantization(work / "q4.gguf", options));
+  EXPECT_TRUE(write(plan, work / "q5.gguf", {}).ok());
+}
+
+TEST(Quantization, AnUnknownArchitectureIsNamed) {
+  const TempFolder work;
+  GgufMetadata metadata;
+  metadata.set_string("general.architecture", "llama");
+  ASSERT_TRUE(write_gguf(work / "llama.gguf", metadata, {}, {}).ok());
+  EXPECT_THAT(plan_quantization(work / "llama.gguf", {}).error().message,
+              HasSubstr("found \"llama\""));
+}
+
+TEST(HfMetadata, ChatTemplateComesFromEitherFile) {
+  const TempFolder work;
+  const std::string folder = complete("micro-ple", work);
+  const auto chat_template = [&] {
+    QuantizeOptions options;
+    options.file_type = FileType::kQ8_0;
+    const OutputPlan plan = value_of(plan_conversion(folder, options));
+    EXPECT_TRUE(write(plan, work / "t.gguf", {}).ok());
+    return value_of(read_gguf_vocabulary(value_of(GgufFile::open(work / "t.gguf")))).chat_template;
+  };
+  EXPECT_EQ(chat_template(), "");
+  testing_support::write_text(
+      folder + "/tokenizer_config.json",
+      R"({"chat_template": [{"name": "tools", "template": "T"}, {"name": "default", "template": "D"}]})");
+  EXPECT_EQ(chat_template(), "D");
+  testing_support::write_text(folder + "/chat_template.jinja", "J");
+  EXPECT_EQ(chat_template(), "J");
+}
+
+}  // namespace
+}  // namespace hf2q

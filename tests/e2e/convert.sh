@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# convert, quantize and info on the bundled checkpoints, good and bad.
+source "$(dirname "$0")/lib.bash"
+
+model=models/tiny-gemma4
+copy() { rm -rf "$work/copy" && cp -r "$model" "$work/copy"; }
+# What info --json says under a jq-like path, with the shell's own means.
+field() { "$hf2q" info "$2" --json | tr -d ' \n' | grep -o "\"$1\":[^,}]*" | head -1 | cut -d: -f2; }
+
+# Every file type, from each of the three kinds of model.
+for source in "$model" tests/data/micro-moe tests/data/micro-ple; do
+  rm -rf "$work/source" && cp -r "$source" "$work/source"
+  [ -f "$work/source/tokenizer.json" ] || cp "$model/tokenizer.json" "$work/source/"
+  for quant in f32 bf16 q8_0 q4_k_m q2_k iq4_nl; do
+    "$hf2q" convert "$work/source" -o "$work/out.gguf" --quant $quant >/dev/null
+    expect_equal "\"$quant\"" "$(field file_type "$work/out.gguf")" "file type"
+  done
+done
+expect_equal 32768 "$("$hf2q" convert $model -o "$work/dense.gguf" --quant f32 >/dev/null; field context "$work/dense.gguf")" context
+
+# Two ways to the same bytes: straight from the checkpoint, and through a BF16 file.
+"$hf2q" convert $model -o "$work/bf16.gguf" --quant bf16 >/dev/null
+for quant in q4_k_m q6_k q8_0; do
+  "$hf2q" convert $model -o "$work/direct.gguf" --quant $quant -t 2 >/dev/null
+  "$hf2q" quantize "$work/bf16.gguf" "$work/second.gguf" --quant $quant -t 1 >/dev/null
+  direct=$("$hf2q" info "$work/direct.gguf" --tensors --hashes --json | grep xxh3)
+  second=$("$hf2q" info "$work/second.gguf" --tensors --hashes --json | grep xxh3)
+  expect_equal "$direct" "$second" "hashes of the tensors of $quant"
+done
+
+# Re-quantizing from few bits is refused unless asked for.
+"$hf2q" quantize "$work/bf16.gguf" "$work/q4.gguf" --quant q4_k_m >/dev/null
+expect_exit 3 "--allow-requantize" "$hf2q" quantize "$work/q4.gguf" "$work/again.gguf" --quant q5_k_m
+[ ! -e "$work/again.gguf" ] || fail "a refused run left a file"
+"$hf2q" quantize "$work/q4.gguf" "$work/again.gguf" --quant q5_k_m --allow-requantize >/dev/null
+
+# A dry run writes nothing.
+"$hf2q" convert $model -o "$work/dry.gguf" --dry-run >"$work/list"
+grep -q 'blk.0.attn_q.weight' "$work/list" || fail "a dry run lists no tensors"
+[ ! -e "$work/dry.gguf" ] || fail "a dry run wrote a file"
+
+# Bad input: one line, exit code 3, nothing left.
+out=$work/bad.gguf
+expect_exit 3 "config.json" "$hf2q" convert "$work" -o "$out"
+expect_exit 3 "a checkpoint folder" "$hf2q" convert "$work/none" -o "$out"
+copy && sed -i 's/Gemma4ForCausalLM/LlamaForCausalLM/' "$work/copy/config.json"
+expect_exit 3 'found "LlamaForCausalLM"' "$hf2q" convert "$work/copy" -o "$out"
+copy && rm "$work/copy/tokenizer.json"
+expect_exit 3 "tokenizer.json" "$hf2q" convert "$work/copy" -o "$out"
+copy && rm "$work/copy/model-00002-of-00002.safetensors"
+expect_exit 3 "model-00002-of-00002.safetensors" "$hf2q" convert "$work/copy" -o "$out"
+copy && truncate -s 1000000 "$work/copy/model-00001-of-00002.safetensors"
+expect_exit 3 "model-00001-of-00002.safetensors" "$hf2q" convert "$work/copy" -o "$out"
+# A NaN (0x7FC0) as the last BF16 value of the second part.
+copy && printf '\xc0\x7f' | dd of="$work/copy/model-00002-of-00002.safetensors" bs=1 conv=notrunc status=none \
+  seek=$(($(stat -c %s "$work/copy/model-00002-of-00002.safetensors") - 2))
+expect_exit 3 "found NaN or infinity" "$hf2q" convert "$work/copy" -o "$out" --quant q8_0
+expect_exit 3 "found NaN or infinity" "$hf2q" convert "$work/copy" -o "$out" --quant bf16
+expect_exit 3 "found NaN or infinity" "$hf2q" convert "$work/copy" -o "$out" --quant f32
+expect_exit 2 "q4_k_m" "$hf2q" convert $model -o "$out" --quant q9_z
+expect_exit 2 "did you mean --quant" "$hf2q" convert $model -o "$out" --quantt q8_0
+expect_exit 3 "LICENSE" "$hf2q" info LICENSE
+
+# A full disk (here: a limit on the size of files): exit code 1.
+expect_exit 1 "cannot write" bash -c "trap '' XFSZ; ulimit -f 1000; exec '$hf2q' convert $model -o '$out'"
+# A folder that cannot be written to.
+expect_exit 1 "cannot create" "$hf2q" convert $model -o "$work/none/out.gguf"
+
+# An interrupt leaves no half file.
+"$hf2q" convert $model -o "$out" --quant q2_k -t 1 >/dev/null 2>&1 &
+child=$!
+for _ in $(seq 100); do
+  if compgen -G "$out.tmp.*" >/dev/null; then break; fi
+  sleep 0.01
+done
+kill -INT $child
+status=0
+wait $child || status=$?
+expect_equal 130 $status "exit code after an interrupt"
+! compgen -G "$out*" >/dev/null || fail "files left: $(echo "$out"*)"
