@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "commands.h"
 #include "gguf/reader.h"
+#include "model_flags.h"
 #include "terminal.h"
 #include "tokenizer/gguf_vocabulary.h"
 #include "tokenizer/tokenizer.h"
@@ -46,25 +46,6 @@ Result<Tokenizer> load_tokenizer(const std::string& path) {
   return Tokenizer::create(std::move(vocabulary));
 }
 
-// "1 2 3" or "1,2,3", also with brackets.
-Result<std::vector<int32_t>> parse_ids(std::string_view text, const Tokenizer& tokenizer) {
-  static constexpr std::string_view kSeparators = " ,[]\t\r\n";
-  std::vector<int32_t> ids;
-  for (size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;
-       at = text.find_first_not_of(kSeparators, at)) {
-    const size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
-    int32_t id = 0;
-    const auto [stop, failure] = std::from_chars(text.data() + at, text.data() + end, id);
-    if (failure != std::errc() || stop != text.data() + end || !tokenizer.has(id)) {
-      return error(ErrorCode::kInvalidArgument, "token ids from 0 to {} expected, found \"{}\"",
-                   tokenizer.n_tokens() - 1, text.substr(at, end - at));
-    }
-    ids.push_back(id);
-    at = end;
-  }
-  return ids;
-}
-
 int print_ids(const Tokenizer& tokenizer, const TokenizeFlags& flags, std::string_view text) {
   const std::vector<int32_t> ids =
       tokenizer.encode(text, {.add_bos = !flags.no_bos && tokenizer.vocabulary().add_bos,
@@ -83,7 +64,7 @@ int run(const TokenizeFlags& flags, bool decoding) {
   Result<Tokenizer> tokenizer = load_tokenizer(flags.model);
   if (!tokenizer.ok()) return report(tokenizer.error());
   if (decoding) {
-    const Result<std::vector<int32_t>> ids = parse_ids(flags.decode, tokenizer.value());
+    const Result<std::vector<int32_t>> ids = parse_ids(flags.decode, tokenizer.value().n_tokens());
     if (!ids.ok()) return report(ids.error());
     const std::string text = tokenizer.value().decode(ids.value());
     fmt::print("{}\n",

@@ -68,6 +68,20 @@ int usage_error(const CLI::App& program, const CLI::ParseError& parse_error, int
   return kUsage;
 }
 
+// Spellings of several letters behind one dash, which users of llama.cpp know.
+std::vector<std::string> expand_spellings(int argc, char** argv) {
+  static constexpr std::pair<std::string_view, const char*> kSpellings[] = {
+      {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-ub", "--batch-size"}};
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (std::string& word : words) {
+    for (const auto& [spelling, name] : kSpellings) {
+      if (word == spelling) word = name;
+    }
+  }
+  std::reverse(words.begin(), words.end());  // the order that the parser wants
+  return words;
+}
+
 }  // namespace
 }  // namespace hf2q::app
 
@@ -84,9 +98,10 @@ int main(int argc, char** argv) {
   add_convert(program, globals);
   add_quantize(program, globals);
   add_info(program, globals);
+  add_generate(program, globals);
   add_tokenize(program, globals);
   try {
-    program.parse(argc, argv);
+    program.parse(expand_spellings(argc, argv));
   } catch (const CLI::ParseError& parse_error) {
     if (parse_error.get_exit_code() == 0) return program.exit(parse_error);  // --help, --version
     return usage_error(program, parse_error, argc, argv);

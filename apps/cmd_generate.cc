@@ -1,0 +1,167 @@
+// hf2q generate: one answer to one prompt.
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "chat/template.h"
+#include "commands.h"
+#include "engine/generate.h"
+#include "model_flags.h"
+#include "terminal.h"
+
+namespace hf2q::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct GenerateFlags {
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::string prompt;
+  std::string file;
+  std::string tokens;
+  std::string chat_template;
+  std::string thinking = "off";
+  std::vector<std::string> stops;
+  int64_t n_predict = -1;
+  bool raw = false;
+  bool ignore_eos = false;
+  bool json = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+extern "C" void note_interrupt(int signal) {
+  if (interrupted != 0) _exit(kInterrupted);
+  interrupted = signal;
+}
+
+// The first interrupt ends the answer, a second one the process.
+void stop_answer_on_interrupt() {
+  struct sigaction action = {};
+  action.sa_handler = note_interrupt;
+  sigaction(SIGINT, &action, nullptr);
+}
+
+Result<ChatTemplate> chat_template(const Engine& engine, const GenerateFlags& flags) {
+  if (!flags.chat_template.empty()) {
+    TRY(text, read_text_file(flags.chat_template));
+    return ChatTemplate::parse(text);
+  }
+  const std::string& own = engine.tokenizer().vocabulary().chat_template;
+  if (!own.empty()) return ChatTemplate::parse(own);
+  return ChatTemplate::gemma4(engine.config().ple_dim > 0 ? Gemma4Size::kSmall
+                                                          : Gemma4Size::kLarge);
+}
+
+// The prompt's ids: as given, the raw text behind one BOS, or the chat form of a user's message.
+Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlags& flags) {
+  const Tokenizer& tokenizer = engine.tokenizer();
+  if (!flags.tokens.empty()) return parse_ids(flags.tokens, tokenizer.n_tokens());
+  std::string text = flags.prompt;
+  if (!flags.file.empty()) {
+    TRY(content, read_text_file(flags.file));
+    text = std::move(content);
+  }
+  if (!flags.raw) {
+    TRY(jinja, chat_template(engine, flags));
+    ChatOptions options;
+    options.enable_thinking = flags.thinking == "on";
+    TRY(rendered, jinja.render({{{"role", "user"}, {"content", text}}}, nullptr, options));
+    text = std::move(rendered);
+  }
+  std::vector<int32_t> ids = tokenizer.encode(text, {.add_bos = false, .parse_special = true});
+  const int32_t bos = tokenizer.vocabulary().bos;
+  if (ids.empty() || ids.front() != bos) ids.insert(ids.begin(), bos);
+  return ids;
+}
+
+void print_stats(Engine& engine, size_t n_prompt, const Generation& generation) {
+  const size_t n = generation.token_ids.size();
+  const double later =
+      n > 1 ? static_cast<double>(n - 1) / std::max(generation.answer_seconds, 1e-9) : 0;
+  fmt::print(stderr,
+             "{} prompt tokens, {:.1f}/s; {} answer tokens, {:.1f}/s; first after {:.0f} ms; cache "
+             "{}; {}\n",
+             n_prompt, static_cast<double>(n_prompt) / std::max(generation.prompt_seconds, 1e-9), n,
+             later, generation.prompt_seconds * 1000, human_bytes(engine.pool().used_bytes()),
+             generation.finish_reason);
+}
+
+Result<int> run(const GenerateFlags& flags, const Globals& globals) {
+  TRY(engine, load_engine(flags.model, globals));
+  TRY(ids, prompt_ids(*engine, flags));
+  GenerateOptions options;
+  TRY(sampling, sampling_params(flags.sampling, engine->file()));
+  options.sampling = std::move(sampling);
+  options.n_predict = flags.n_predict;
+  options.stops = flags.stops;
+  options.ignore_eos = flags.ignore_eos;
+  options.on_text = [&](std::string_view text) {
+    if (!flags.json) {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      std::fflush(stdout);
+    }
+    return interrupted == 0;
+  };
+  stop_answer_on_interrupt();
+  Sequence sequence = engine->new_sequence();
+  TRY(generation, generate(*engine, sequence, ids, options));
+  if (flags.json) {
+    fmt::print("{}\n", ordered_json{{"token_ids", generation.token_ids},
+                                    {"text", generation.text},
+                                    {"finish_reason", generation.finish_reason},
+                                    {"prompt_tokens", ids.size()}}
+                           .dump());
+  } else {
+    fmt::print("\n");
+  }
+  if (!globals.quiet) print_stats(*engine, ids.size(), generation);
+  return interrupted != 0 ? static_cast<int>(kInterrupted) : static_cast<int>(kSuccess);
+}
+
+}  // namespace
+
+void add_generate(CLI::App& program, Globals& globals) {
+  CLI::App* command = program.add_subcommand("generate", "Answer one prompt");
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::Option* prompt = command->add_option("-p,--prompt", flags->prompt, "What the user says");
+  CLI::Option* file = command->add_option("-f,--file", flags->file, "File with what the user says");
+  CLI::Option* tokens =
+      command->add_option("--tokens", flags->tokens, "Token ids, taken as they are");
+  prompt->excludes(file)->excludes(tokens);
+  file->excludes(tokens);
+  command->add_flag("--raw", flags->raw,
+                    "The text as it is, behind one <bos>, instead of the chat form");
+  command->add_option("-n,--predict,--n-predict", flags->n_predict,
+                      "Most tokens of the answer (default: up to the end of the context)");
+  command->add_option("--stop", flags->stops, "The answer ends before this text; may be repeated");
+  command->add_flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of the turn");
+  command->add_option("--chat-template", flags->chat_template,
+                      "File with a Jinja template, instead of the model's");
+  command->add_option("--thinking", flags->thinking, "on or off")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  command->add_flag("--json", flags->json,
+                    "One object on stdout: token_ids, text, finish_reason, prompt_tokens");
+  add_sampling_flags(*command, flags->sampling);
+  add_model_flags(*command, flags->model);
+  command->callback([=, &globals] {
+    if (flags->model.dry_run) {
+      globals.exit_code = print_memory_plan(flags->model, globals);
+      return;
+    }
+    if (prompt->count() + file->count() + tokens->count() == 0) {
+      globals.exit_code =
+          report(error(ErrorCode::kInvalidArgument, "generate: -p, -f or --tokens expected"));
+      return;
+    }
+    const Result<int> code = run(*flags, globals);
+    globals.exit_code = code.ok() ? code.value() : report(code.error());
+  });
+}
+
+}  // namespace hf2q::app

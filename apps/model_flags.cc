@@ -1,0 +1,232 @@
+#include "model_flags.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <random>
+
+#include "base/mapped_file.h"
+#include "terminal.h"
+
+namespace hf2q::app {
+namespace {
+
+Result<KvFormat> kv_format(const std::string& flag, const std::string& name) {
+  const std::optional<KvFormat> format = parse_kv_format(name);
+  if (format) return *format;
+  std::string known;
+  for (const KvFormatInfo& info : kKvFormats) known += " " + std::string(info.name);
+  return error(ErrorCode::kInvalidArgument, "{}: one of{} expected, found \"{}\"", flag, known,
+               name);
+}
+
+}  // namespace
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  const char* group = "Model";
+  command.add_option("-m,--model", flags.model, "GGUF file (of shards, the first)")
+      ->required()
+      ->group(group);
+  command
+      .add_option("-c,--ctx-size", flags.n_ctx,
+                  "Most tokens of one sequence (default: the model's context)")
+      ->group(group);
+  command.add_option("-b,--batch-size", flags.max_rows, "Most tokens of one batch")
+      ->check(CLI::Range(1U, 65536U))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("-t,--threads", flags.n_threads, "Threads (default: one per processor)")
+      ->group(group);
+  command.add_option("--cache-type-k", flags.k_format, "Format of cached K (-ctk): f32 f16 bf16")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--cache-type-v", flags.v_format, "Format of cached V (-ctv)")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--cache-type-k-swa", flags.k_format_swa,
+                  "The same for layers with a window (default: as the others)")
+      ->group(group);
+  command.add_option("--cache-type-v-swa", flags.v_format_swa, "(default: as the others)")
+      ->group(group);
+  command
+      .add_option("--kv-budget", flags.kv_budget,
+                  "Most bytes of cache: 512m, 2g (default: one full context, at most half of the "
+                  "free memory)")
+      ->group(group);
+  command.add_option("--device", flags.device, "cpu")->capture_default_str()->group(group);
+  command
+      .add_flag("--mmap", flags.mmap,
+                "Read tables of rows from the mapped file instead of copying them")
+      ->group(group);
+  command
+      .add_flag("--dry-run", flags.dry_run, "Show the memory that would be used, allocate nothing")
+      ->group(group);
+}
+
+Result<uint64_t> parse_bytes(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string suffix(end, text.data() + text.size());
+  int shift = -1;
+  if (suffix.empty() || suffix == "b" || suffix == "B") shift = 0;
+  if (suffix == "k" || suffix == "K") shift = 10;
+  if (suffix == "m" || suffix == "M") shift = 20;
+  if (suffix == "g" || suffix == "G") shift = 30;
+  if (failure != std::errc() || shift < 0 || value == 0 || value > (UINT64_MAX >> shift)) {
+    return error(ErrorCode::kInvalidArgument,
+                 "a number of bytes like 512m or 2g expected, found \"{}\"", text);
+  }
+  return value << shift;
+}
+
+Result<EngineOptions> engine_options(const ModelFlags& flags, const Globals& /*globals*/) {
+  EngineOptions options;
+  options.n_ctx = flags.n_ctx;
+  options.n_sequences = flags.n_slots;
+  options.max_rows = flags.max_rows;
+  options.n_threads = flags.n_threads;
+  options.mmap = flags.mmap;
+  if (flags.device != "cpu") {
+    return error(ErrorCode::kInvalidArgument,
+                 "--device: \"cpu\" expected (this build has no other), found \"{}\"",
+                 flags.device);
+  }
+  TRY(k, kv_format("--cache-type-k", flags.k_format));
+  TRY(v, kv_format("--cache-type-v", flags.v_format));
+  TRY(k_swa, kv_format("--cache-type-k-swa",
+                       flags.k_format_swa.empty() ? flags.k_format : flags.k_format_swa));
+  TRY(v_swa, kv_format("--cache-type-v-swa",
+                       flags.v_format_swa.empty() ? flags.v_format : flags.v_format_swa));
+  options.kv_formats = {k, v, k_swa, v_swa};
+  if (!flags.kv_budget.empty()) {
+    TRY(budget, parse_bytes(flags.kv_budget));
+    options.kv_budget_bytes = budget;
+  }
+  return options;
+}
+
+Result<std::unique_ptr<Engine>> load_engine(const ModelFlags& flags, const Globals& globals,
+                                            uint32_t max_outputs) {
+  TRY(options, engine_options(flags, globals));
+  options.max_outputs = max_outputs;
+  ProgressLine line(!globals.quiet);
+  options.on_progress = [&](uint64_t done, uint64_t total) {
+    line.draw("loading weights", done, total);
+  };
+  TRY(engine, Engine::load(flags.model, options));
+  if (engine->n_ctx() > engine->config().n_ctx_train) {
+    warn(fmt::format("a context of {} tokens is longer than the model was trained for ({})",
+                     engine->n_ctx(), engine->config().n_ctx_train));
+  }
+  return engine;
+}
+
+int print_memory_plan(const ModelFlags& flags, const Globals& globals) {
+  const Result<EngineOptions> options = engine_options(flags, globals);
+  if (!options.ok()) return report(options.error());
+  const Result<MemoryPlan> planned = Engine::plan(flags.model, options.value());
+  if (!planned.ok()) return report(planned.error());
+  const MemoryPlan& plan = planned.value();
+  fmt::print("weights    {}\nscratch    {}\n", human_bytes(plan.weights),
+             human_bytes(plan.scratch));
+  uint64_t total = 0;
+  for (const MemoryPlan::Group& group : plan.groups) {
+    const PageLayout& layout = group.layout;
+    const std::string kept =
+        group.window == 0 ? "all tokens" : fmt::format("window of {}", group.window);
+    fmt::print(
+        "cache      {} layers, {} KV heads of {}, {}: K {} V {} ({:.3f} and {:.3f} bits per "
+        "value), {} at rest\n",
+        group.n_layers, layout.n_kv_heads, layout.head_dim, kept,
+        kv_format_info(layout.k_format).name, kv_format_info(layout.v_format).name,
+        kv_format_info(layout.k_format).bits_per_value(layout.head_dim),
+        kv_format_info(layout.v_format).bits_per_value(layout.head_dim),
+        human_bytes(group.bytes_at_rest));
+    if (group.bytes_in_pass > 0)
+      fmt::print("           {} more while a batch is in work\n", human_bytes(group.bytes_in_pass));
+    total += group.bytes_at_rest;
+  }
+  fmt::print("           one sequence of {} tokens at rest: {}; budget {}\n", plan.n_ctx,
+             human_bytes(total), human_bytes(plan.kv_budget));
+  return kSuccess;
+}
+
+void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
+  const char* group = "Sampling (defaults come from the file)";
+  command.add_option("--temp", flags.temperature, "Temperature; 0: always the most likely token")
+      ->group(group);
+  command.add_option("--top-k", flags.top_k, "Only the k most likely tokens; 0: all")->group(group);
+  command.add_option("--top-p", flags.top_p, "The fewest tokens that hold this share")
+      ->group(group);
+  command
+      .add_option("--min-p", flags.min_p,
+                  "Only tokens at least this fraction as likely as the best")
+      ->group(group);
+  command.add_option("--repeat-penalty", flags.repeat_penalty, "For tokens seen before; 1: off")
+      ->group(group);
+  command
+      .add_option("--presence-penalty", flags.presence_penalty,
+                  "For tokens of the answer, once each")
+      ->group(group);
+  command
+      .add_option("--frequency-penalty", flags.frequency_penalty,
+                  "For tokens of the answer, each time")
+      ->group(group);
+  command.add_option("-s,--seed", flags.seed, "Same seed, same text (default: a random one)")
+      ->group(group);
+}
+
+Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file) {
+  SamplingParams params;
+  if (const Value* value = file.find("general.sampling.temp"))
+    params.temperature = value->as_f32().value_or(1.0F);
+  if (const Value* value = file.find("general.sampling.top_k"))
+    params.top_k = value->as_i32().value_or(0);
+  if (const Value* value = file.find("general.sampling.top_p"))
+    params.top_p = value->as_f32().value_or(1.0F);
+  if (const Value* value = file.find("general.sampling.min_p"))
+    params.min_p = value->as_f32().value_or(0.0F);
+  params.temperature = flags.temperature.value_or(params.temperature);
+  params.top_k = flags.top_k.value_or(params.top_k);
+  params.top_p = flags.top_p.value_or(params.top_p);
+  params.min_p = flags.min_p.value_or(params.min_p);
+  params.repeat_penalty = flags.repeat_penalty.value_or(params.repeat_penalty);
+  params.presence_penalty = flags.presence_penalty.value_or(params.presence_penalty);
+  params.frequency_penalty = flags.frequency_penalty.value_or(params.frequency_penalty);
+  if (flags.seed) {
+    TRY(seed, seed_from_number(*flags.seed));
+    params.seed = seed;
+  } else {
+    std::random_device device;
+    params.seed = (uint64_t{device()} << 32) | device();
+  }
+  return params;
+}
+
+Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens) {
+  static constexpr std::string_view kSeparators = " ,[]\t\r\n";
+  std::vector<int32_t> ids;
+  for (size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;
+       at = text.find_first_not_of(kSeparators, at)) {
+    const size_t end = std::min(text.find_first_of(kSeparators, at), text.size());
+    int32_t id = 0;
+    const auto [stop, failure] = std::from_chars(text.data() + at, text.data() + end, id);
+    const bool whole = failure == std::errc() && stop == text.data() + end;
+    if (!whole || id < 0 || static_cast<size_t>(id) >= n_tokens) {
+      return error(ErrorCode::kInvalidArgument, "token ids from 0 to {} expected, found \"{}\"",
+                   n_tokens - 1, text.substr(at, end - at));
+    }
+    ids.push_back(id);
+    at = end;
+  }
+  return ids;
+}
+
+Result<std::string> read_text_file(const std::string& path) {
+  TRY(file, MappedFile::open(path));
+  const std::span<const std::byte> bytes = file.bytes();
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+}  // namespace hf2q::app

@@ -1,0 +1,61 @@
+#pragma once
+// Flags of the commands that load a model, and of those that sample.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "commands.h"
+#include "engine/engine.h"
+#include "sample/params.h"
+
+namespace hf2q::app {
+
+struct ModelFlags {
+  std::string model;
+  uint32_t n_ctx = 0;
+  uint32_t max_rows = 512;
+  uint32_t n_slots = 1;
+  size_t n_threads = 0;
+  std::string k_format = "f16";
+  std::string v_format = "f16";
+  std::string k_format_swa;  // empty: as k_format
+  std::string v_format_swa;
+  std::string kv_budget;
+  std::string device = "cpu";
+  bool mmap = false;
+  bool dry_run = false;
+};
+
+void add_model_flags(CLI::App& command, ModelFlags& flags);
+Result<EngineOptions> engine_options(const ModelFlags& flags, const Globals& globals);
+// Loads with a progress line; warns where the context is longer than the model's.
+Result<std::unique_ptr<Engine>> load_engine(const ModelFlags& flags, const Globals& globals,
+                                            uint32_t max_outputs = 1);
+// Prints what would be allocated (--dry-run).
+int print_memory_plan(const ModelFlags& flags, const Globals& globals);
+
+// Fields are set where the flag was given; the file's own defaults fill the rest.
+struct SamplingFlags {
+  std::optional<float> temperature;
+  std::optional<int64_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repeat_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<double> seed;
+};
+
+void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
+Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file);
+
+// "1 2 3" or "1,2,3", also with brackets; ids below n_tokens.
+Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens);
+// "512m", "2g", or plain bytes.
+Result<uint64_t> parse_bytes(const std::string& text);
+Result<std::string> read_text_file(const std::string& path);
+
+}  // namespace hf2q::app

@@ -1,0 +1,95 @@
+#pragma once
+// A loaded model with its cache and working memory: what commands and the server run on.
+// One calling thread; the Engine owns the threads that compute.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "forward/forward.h"
+#include "gguf/reader.h"
+#include "kv/pool.h"
+#include "kv/sequence.h"
+#include "model/weights.h"
+#include "ops/exec.h"
+#include "tokenizer/tokenizer.h"
+
+namespace hf2q {
+
+struct EngineOptions {
+  uint32_t n_ctx = 0;            // most tokens of one sequence; 0: the model's context
+  uint32_t n_sequences = 1;      // that the default cache budget is made for
+  uint32_t max_rows = 512;       // of one batch
+  uint32_t max_outputs = 1;      // rows of one batch that want logits
+  size_t n_threads = 0;          // 0: one for each processor
+  KvFormats kv_formats;          // f16 for K and V
+  uint64_t kv_budget_bytes = 0;  // 0: sequences of n_ctx tokens, at most half of the free memory
+  bool mmap = false;             // keep the mapping of the file where rows are read singly
+  std::function<void(uint64_t done, uint64_t total)> on_progress;  // while weights are loaded
+};
+
+// Bytes, known before any of them is allocated.
+struct MemoryPlan {
+  struct Group {
+    uint32_t window;  // 0: all tokens are kept
+    uint32_t n_layers;
+    PageLayout layout;
+    uint64_t bytes_at_rest;  // of one sequence of n_ctx tokens
+    uint64_t bytes_in_pass;  // more while a batch of max_rows is in work
+  };
+  uint64_t weights = 0;
+  uint64_t scratch = 0;
+  uint64_t kv_budget = 0;
+  uint32_t n_ctx = 0;
+  std::vector<Group> groups;
+};
+
+class Engine {
+ public:
+  // Errors as GgufFile::open, read_gguf_vocabulary, load_weights and plan_kv.
+  static Result<std::unique_ptr<Engine>> load(const std::string& path,
+                                              const EngineOptions& options);
+  static Result<MemoryPlan> plan(const std::string& path, const EngineOptions& options);
+
+  const Config& config() const { return weights_.config; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const GgufFile& file() const { return file_; }
+  const MemoryPlan& memory() const { return memory_; }
+  uint32_t n_ctx() const { return memory_.n_ctx; }
+  uint32_t max_rows() const { return workspace_.limits().max_rows; }
+  Pool& pool() { return *pool_; }
+  size_t n_threads() const { return exec_.n_threads(); }
+
+  Sequence new_sequence();
+
+  // Reserves room in every sequence, runs the batch and commits it. Rows name sequences by their
+  // index in `sequences`. On an error (no room, or a value of K or V that is not finite) no
+  // sequence has changed its length.
+  Status run(const Batch& batch, std::span<Sequence* const> sequences,
+             const Observer* observer = nullptr);
+  // Of the last run(), one row for each batch row that wanted them.
+  std::span<const float> logits() const { return workspace_.logits(); }
+  std::span<const float> hidden() const { return workspace_.hidden(); }
+
+ private:
+  Engine(GgufFile file, Tokenizer tokenizer, Weights weights, KvPlan kv, MemoryPlan memory,
+         std::unique_ptr<Exec> exec, std::unique_ptr<Pool> pool, const EngineOptions& options);
+
+  GgufFile file_;
+  Tokenizer tokenizer_;
+  std::unique_ptr<Exec> exec_owner_;
+  Exec& exec_;
+  Weights weights_;
+  KvPlan kv_;
+  MemoryPlan memory_;
+  std::unique_ptr<Pool> pool_;
+  Workspace workspace_;
+  std::vector<std::byte* const*> pages_;
+  std::vector<uint32_t> n_rows_;
+};
+
+}  // namespace hf2q

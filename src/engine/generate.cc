@@ -1,0 +1,201 @@
+#include "engine/generate.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "sample/sample.h"
+#include "sample/stop.h"
+
+namespace hf2q {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Status check_prompt(const Engine& engine, const Sequence& sequence, std::span<const int32_t> ids) {
+  if (ids.empty())
+    return error(ErrorCode::kInvalidArgument, "prompt: at least one token expected, found none");
+  for (const int32_t id : ids) {
+    if (!engine.tokenizer().has(id)) {
+      return error(ErrorCode::kInvalidArgument, "prompt: token ids from 0 to {} expected, found {}",
+                   engine.tokenizer().n_tokens() - 1, id);
+    }
+  }
+  const size_t room = engine.n_ctx() - sequence.length();
+  if (ids.size() > room) {
+    return error(ErrorCode::kInvalidArgument,
+                 "prompt: at most {} tokens expected (the context), found {}", room, ids.size());
+  }
+  return Ok{};
+}
+
+// The soft rows of all ranges as one matrix, and for each prompt position its row and block.
+struct SoftIndex {
+  std::vector<float> values;
+  std::vector<int32_t> row;    // [n_prompt], -1: none
+  std::vector<int32_t> block;  // [n_prompt], -1: none
+};
+
+SoftIndex index_soft(std::span<const SoftRows> soft, size_t n_prompt) {
+  SoftIndex index = {{}, std::vector<int32_t>(n_prompt, -1), std::vector<int32_t>(n_prompt, -1)};
+  int32_t next = 0;
+  for (size_t s = 0; s < soft.size(); ++s) {
+    index.values.insert(index.values.end(), soft[s].values.begin(), soft[s].values.end());
+    for (uint32_t i = 0; i < soft[s].n_rows; ++i) {
+      index.row[soft[s].position + i] = next++;
+      if (soft[s].block) index.block[soft[s].position + i] = static_cast<int32_t>(s);
+    }
+  }
+  return index;
+}
+
+// Where a batch that begins at `at` ends: its full size, or further, to the end of a block.
+size_t batch_end(const SoftIndex& soft, size_t at, size_t max_rows, size_t n_prompt) {
+  size_t end = std::min(at + max_rows, n_prompt);
+  if (end == n_prompt || soft.block[end] < 0 || soft.block[end] != soft.block[end - 1]) return end;
+  // Cut before the block when something else comes first in the batch.
+  size_t begin = end;
+  while (begin > at && soft.block[begin - 1] == soft.block[end]) --begin;
+  if (begin > at) return begin;
+  while (end < n_prompt && soft.block[end] == soft.block[begin]) ++end;
+  return end;
+}
+
+// Turns tokens into text that may be shown, and knows when the text is over.
+class TextStream {
+ public:
+  TextStream(const Tokenizer& tokenizer, StopMatcher stops, const GenerateOptions& options)
+      : decoder_(tokenizer, options.special), stops_(std::move(stops)), options_(options) {}
+
+  // False when the answer is to end.
+  bool push(int32_t id, std::string& text) { return emit(stops_.feed(decoder_.push(id)), text); }
+  void finish(std::string& text) {
+    (void)emit(stops_.feed(decoder_.finish()), text);
+    (void)emit(stops_.flush(), text);
+  }
+  bool stopped() const { return stops_.stopped(); }
+
+ private:
+  bool emit(const std::string& piece, std::string& text) {
+    text += piece;
+    const bool go_on = piece.empty() || !options_.on_text || options_.on_text(piece);
+    return go_on && !stops_.stopped();
+  }
+
+  StreamDecoder decoder_;
+  StopMatcher stops_;
+  const GenerateOptions& options_;
+};
+
+Batch single(int32_t token, uint32_t position) {
+  Batch batch;
+  BatchRow& row = batch.rows.emplace_back();
+  row.token = token;
+  row.position = position;
+  row.wants = Wants::kLogits;
+  return batch;
+}
+
+}  // namespace
+
+Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim) {
+  for (const SoftRows& rows : soft) {
+    const size_t end = size_t{rows.position} + rows.n_rows;
+    if (end > n_prompt) {
+      return error(ErrorCode::kInvalidArgument,
+                   "soft rows [{}, {}): positions below {} expected (the prompt)", rows.position,
+                   end, n_prompt);
+    }
+    if (rows.n_rows == 0) {
+      return error(ErrorCode::kInvalidArgument,
+                   "soft rows at {}: at least one row expected, found none", rows.position);
+    }
+    if (rows.values.size() < rows.n_rows * hidden_dim) {
+      return error(ErrorCode::kInvalidArgument, "soft rows [{}, {}): {} values expected, found {}",
+                   rows.position, end, rows.n_rows * hidden_dim, rows.values.size());
+    }
+  }
+  for (size_t a = 0; a < soft.size(); ++a) {
+    for (size_t b = a + 1; b < soft.size(); ++b) {
+      if (soft[a].position < soft[b].position + soft[b].n_rows &&
+          soft[b].position < soft[a].position + soft[a].n_rows) {
+        return error(ErrorCode::kInvalidArgument, "soft rows at {} and at {} overlap",
+                     soft[a].position, soft[b].position);
+      }
+    }
+  }
+  return Ok{};
+}
+
+Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
+                   std::span<const SoftRows> soft) {
+  TRY_OK(check_prompt(engine, sequence, ids));
+  TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim));
+  const SoftIndex index = index_soft(soft, ids.size());
+  for (size_t at = 0; at < ids.size();) {
+    const size_t end = batch_end(index, at, engine.max_rows(), ids.size());
+    if (end - at > engine.max_rows()) {
+      return error(ErrorCode::kInvalidArgument,
+                   "soft rows: blocks of at most {} rows expected (-b), found {}",
+                   engine.max_rows(), end - at);
+    }
+    Batch batch;
+    batch.soft_rows = index.values;
+    for (size_t i = at; i < end; ++i) {
+      BatchRow& row = batch.rows.emplace_back();
+      row.position = sequence.length() + static_cast<uint32_t>(i - at);
+      row.soft = index.row[i];
+      row.block = index.block[i];
+      row.token = row.soft >= 0 ? 0 : ids[i];
+      if (i + 1 == ids.size()) row.wants = wants;
+    }
+    Sequence* one[] = {&sequence};
+    TRY_OK(engine.run(batch, one));
+    at = end;
+  }
+  return Ok{};
+}
+
+Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const int32_t> prompt,
+                            const GenerateOptions& options) {
+  TRY(params, validate(options.sampling, engine.config().vocab_size));
+  TRY(stops, StopMatcher::create(options.stops));
+  params.suppressed_tokens.insert(params.suppressed_tokens.end(),
+                                  engine.tokenizer().vocabulary().suppress_ids.begin(),
+                                  engine.tokenizer().vocabulary().suppress_ids.end());
+  Generation result;
+  const Clock::time_point start = Clock::now();
+  TRY_OK(read_prompt(engine, sequence, prompt, Wants::kLogits, options.soft));
+  const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - sequence.length());
+  TextStream stream(engine.tokenizer(), std::move(stops), options);
+  SampleScratch scratch;
+  Clock::time_point first = Clock::now();
+  result.finish_reason = "length";
+  while (result.token_ids.size() < limit) {
+    TRY(token, sample({engine.logits(), prompt, result.token_ids, {}, 0}, params, scratch));
+    if (result.token_ids.empty()) {
+      first = Clock::now();
+      result.prompt_seconds = seconds_since(start);
+    }
+    result.token_ids.push_back(token);
+    if (!options.ignore_eos && engine.tokenizer().is_stop(token)) {
+      result.finish_reason = "stop";
+      break;
+    }
+    if (!stream.push(token, result.text)) {
+      result.finish_reason = stream.stopped() ? "stop" : "cancelled";
+      break;
+    }
+    if (result.token_ids.size() == limit) break;
+    Sequence* one[] = {&sequence};
+    TRY_OK(engine.run(single(token, sequence.length()), one));
+  }
+  stream.finish(result.text);
+  result.answer_seconds = seconds_since(first);
+  return result;
+}
+
+}  // namespace hf2q

@@ -1,0 +1,56 @@
+#pragma once
+// One answer of one sequence: prompt in, tokens and text out as they come.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "sample/params.h"
+
+namespace hf2q {
+
+// Rows in place of the embeddings from `position` of the prompt on.
+struct SoftRows {
+  uint32_t position = 0;
+  uint32_t n_rows = 0;
+  std::vector<float> values;  // [n_rows, hidden]
+  bool block = false;         // they see each other as an image
+};
+
+struct GenerateOptions {
+  SamplingParams sampling;
+  int64_t n_predict = -1;  // negative: up to the end of the context
+  std::vector<std::string> stops;
+  bool ignore_eos = false;
+  std::vector<SoftRows> soft;
+  SpecialText special = SpecialText::kHide;  // control tokens in the text
+  // Text as soon as it is sure: whole UTF-8, no part of a stop string. False ends the answer.
+  std::function<bool(std::string_view text)> on_text;
+};
+
+struct Generation {
+  std::vector<int32_t> token_ids;  // the stop token included
+  std::string text;
+  std::string_view finish_reason;  // "stop", "length" or "cancelled"
+  double prompt_seconds = 0;       // until the first token
+  double answer_seconds = 0;       // from the first token on
+};
+
+// Checks of the soft rows against a prompt of n_prompt tokens: kInvalidArgument naming the range.
+Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim);
+
+// Reads the prompt behind what the sequence holds, in batches of the engine's size; the last row's
+// logits are in engine.logits() afterwards. kInvalidArgument: an empty prompt, an id outside of the
+// vocabulary, a prompt that is longer than the context (with both numbers).
+Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
+                   std::span<const SoftRows> soft = {});
+
+Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const int32_t> prompt,
+                            const GenerateOptions& options);
+
+}  // namespace hf2q

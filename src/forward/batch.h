@@ -1,0 +1,49 @@
+#pragma once
+// What one forward pass computes: rows of several sequences, in any mixture of prompt chunks and
+// single decode steps. Prompts, decoding, verification of drafts, embeddings: all are batches.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hf2q {
+
+enum class Wants : uint8_t {
+  kNothing,  // only its K and V
+  kLogits,
+  kHidden,  // the final hidden state, after the last norm
+};
+
+struct BatchRow {
+  uint32_t sequence = 0;  // index into the list of sequences that goes with the batch
+  uint32_t position = 0;  // counts the tokens of the sequence; ascending within it, without gaps
+  int32_t token = 0;      // also looked up for per-layer inputs; 0 under a soft row
+  int32_t soft = -1;      // row of Batch::soft_rows that replaces the embedding, or -1
+  // Numbers a run of image rows that see each other in both directions on sliding layers, or -1.
+  // A run is never split over batches.
+  int32_t block = -1;
+  Wants wants = Wants::kNothing;
+};
+
+// values[i] is added to the residual stream of row rows[i] after layer `layer`, as it is.
+struct Addition {
+  uint32_t layer = 0;
+  std::vector<uint32_t> rows;     // distinct
+  std::span<const float> values;  // [rows.size(), hidden]
+};
+
+// Rotary positions with several axes (image grids of sister models). Empty: BatchRow::position.
+struct RotaryPositions {
+  uint32_t n_axes = 0;
+  std::vector<int64_t> positions;     // [rows, n_axes]
+  std::vector<uint8_t> axis_of_pair;  // for pair i of a head, i modulo its size
+};
+
+struct Batch {
+  std::vector<BatchRow> rows;
+  std::span<const float> soft_rows;  // [n, hidden], unscaled
+  std::vector<Addition> additions;
+  RotaryPositions rotary;
+};
+
+}  // namespace hf2q

@@ -1,0 +1,157 @@
+// A row's bits depend on that row and its own sequence alone: not on the chunks in which a prompt
+// is read, on who else is in the batch, on threads, on the size of a page, on forks and rollbacks.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "forward/test_model.h"
+
+namespace hf2q {
+namespace {
+
+const std::string kDense = HF2Q_MODELS "/tiny-gemma4";
+const std::string kMoe = HF2Q_TEST_DATA "/micro-moe";
+const std::string kPle = HF2Q_TEST_DATA "/micro-ple";
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+std::vector<int32_t> tokens(size_t n, uint32_t seed) {
+  std::vector<int32_t> ids = {2};
+  for (uint32_t x = seed; ids.size() < n;) {
+    x = x * 1664525 + 1013904223;
+    ids.push_back(static_cast<int32_t>(300 + (x >> 8) % 7000));
+  }
+  return ids;
+}
+
+struct Case {
+  const char* name;
+  std::string folder;
+  FileType file_type;
+  KvFormat kv_format;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class Invariance : public testing::TestWithParam<Case> {
+ protected:
+  TestSetup setup() const {
+    TestSetup setup;
+    setup.file_type = GetParam().file_type;
+    setup.kv_format = GetParam().kv_format;
+    return setup;
+  }
+  // The logits of every position of a prompt over several windows, read at once.
+  std::vector<float> baseline() const {
+    TestModel model(GetParam().folder, setup());
+    return model.run(tokens(90, 1));
+  }
+};
+
+TEST_P(Invariance, ChunksThreadsAndPages) {
+  const std::vector<float> expected = baseline();
+  for (const uint32_t page_positions : {1U, 4U, 32U}) {
+    for (const size_t n_threads : {1, 2}) {
+      TestSetup changed = setup();
+      changed.page_positions = page_positions;
+      changed.n_threads = n_threads;
+      TestModel model(GetParam().folder, changed);
+      for (const size_t chunk : {1, 7, 64, 512}) {
+        RunOptions options;
+        options.chunk = chunk;
+        EXPECT_TRUE(same_bits(model.run(tokens(90, 1), options), expected))
+            << "pages of " << page_positions << ", " << n_threads << " threads, chunks of "
+            << chunk;
+      }
+    }
+  }
+}
+
+TEST_P(Invariance, OthersInTheBatch) {
+  TestModel model(GetParam().folder, setup());
+  const std::vector<std::vector<int32_t>> prompts = {tokens(40, 1), tokens(13, 2), tokens(1, 3),
+                                                     tokens(29, 4), tokens(40, 5)};
+  std::vector<float> expected;
+  Batch batch;
+  std::vector<Sequence> sequences;
+  for (uint32_t s = 0; s < prompts.size(); ++s) {
+    const std::vector<float> alone = model.run(prompts[s]);
+    expected.insert(expected.end(), alone.begin(), alone.end());
+    sequences.push_back(model.new_sequence());
+    for (uint32_t i = 0; i < prompts[s].size(); ++i) {
+      BatchRow row;
+      row.sequence = s;
+      row.position = i;
+      row.token = prompts[s][i];
+      row.wants = Wants::kLogits;
+      batch.rows.push_back(row);
+    }
+  }
+  std::vector<Sequence*> pointers;
+  for (Sequence& sequence : sequences) pointers.push_back(&sequence);
+  EXPECT_TRUE(same_bits(model.step(batch, pointers), expected));
+}
+
+TEST_P(Invariance, ForkAndTruncate) {
+  TestModel model(GetParam().folder, setup());
+  const std::vector<int32_t> ids = tokens(90, 1);
+  const std::vector<int32_t> head(ids.begin(), ids.begin() + 50);
+  const std::vector<int32_t> tail(ids.begin() + 50, ids.end());
+  const std::vector<float> whole = model.run(ids);
+  const std::vector<float> expected(
+      whole.end() - static_cast<ptrdiff_t>(tail.size() * model.config().vocab_size), whole.end());
+  Sequence sequence = model.new_sequence();
+  (void)model.run(head, sequence);
+  Sequence forked = sequence.fork();
+  (void)model.run(tokens(30, 9), sequence);  // the original goes another way, and comes back
+  EXPECT_TRUE(same_bits(model.run(tail, forked), expected));
+  ASSERT_FALSE(sequence.truncate(50));
+  EXPECT_TRUE(same_bits(model.run(tail, sequence), expected));
+}
+
+// Five rows of one sequence in one batch are five decode steps.
+TEST_P(Invariance, VerifyingADraft) {
+  TestModel model(GetParam().folder, setup());
+  const std::vector<int32_t> ids = tokens(60, 1);
+  RunOptions steps;
+  steps.chunk = 1;
+  const std::vector<int32_t> draft(ids.begin() + 55, ids.end());
+  Sequence one = model.new_sequence();
+  (void)model.run({ids.begin(), ids.begin() + 55}, one);
+  Sequence other = one.fork();
+  EXPECT_TRUE(same_bits(model.run(draft, one), model.run(draft, other, steps)));
+}
+
+const Case kCases[] = {
+    {"dense_f32", kDense, FileType::kF32, KvFormat::kF32},
+    {"dense_q4_k_m_f16", kDense, FileType::kQ4_K_M, KvFormat::kF16},
+    {"moe_q8_0_bf16", kMoe, FileType::kQ8_0, KvFormat::kBF16},
+    {"ple_f32", kPle, FileType::kF32, KvFormat::kF32},
+    {"ple_q5_1_f16", kPle, FileType::kQ5_1, KvFormat::kF16},
+};
+INSTANTIATE_TEST_SUITE_P(All, Invariance, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(InvarianceOfImages, ABlockIsTheSameWhateverComesBeforeItInTheBatch) {
+  const Golden golden(kMoe);
+  TestModel model(kMoe, {});
+  const nlohmann::json& vision = golden.json()["vision"];
+  const auto ids = vision["token_ids"].get<std::vector<int32_t>>();
+  RunOptions options;
+  options.soft_rows = golden.tensor("vision.soft_tokens");
+  options.soft_at = vision["image_block"][0].get<size_t>();
+  options.soft_block = true;
+  const std::vector<float> expected = model.run(ids, options);
+  for (const size_t chunk : {1, 7, 64}) {
+    options.chunk = chunk;
+    EXPECT_TRUE(same_bits(model.run(ids, options), expected)) << chunk;
+  }
+}
+
+}  // namespace
+}  // namespace hf2q
