@@ -16,7 +16,9 @@ expect_equal "$(generate --raw -p 'The PostgreSQL server' -n 12)" "$(generate --
 # Stop strings never come out, not even in part.
 expect_equal "The capital of Norway is " "$(generate -p 'What is the capital of Norway?' --stop Oslo)" "text before a stop string"
 # Same seed, same text.
-expect_equal "$(generate --raw -p 'The' -n 20 --temp 1 --seed 7)" "$(generate --raw -p 'The' -n 20 --temp 1 --seed 7)" "text of a seed"
+seeded() { "$hf2q" generate -q -m "$model" --raw -p 'The' -n 20 --temp 1 --json --seed "$1"; }
+expect_equal "$(seeded 7)" "$(seeded 7)" "text of a seed"
+[ "$(seeded 7)" != "$(seeded 8)" ] || fail "another seed gives the same text"
 # The context ends the answer.
 case $(generate --raw -p 'The' -c 16 --ignore-eos --json) in *'"finish_reason":"length"'*) ;; *) fail "finish reason length" ;; esac
 
