@@ -15,6 +15,8 @@ void add_convert(CLI::App& program, Globals& globals);
 void add_quantize(CLI::App& program, Globals& globals);
 void add_info(CLI::App& program, Globals& globals);
 void add_generate(CLI::App& program, Globals& globals);
+void add_embed(CLI::App& program, Globals& globals);
+void add_perplexity(CLI::App& program, Globals& globals);
 void add_tokenize(CLI::App& program, Globals& globals);
 
 }  // namespace hf2q::app

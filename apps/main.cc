@@ -99,6 +99,8 @@ int main(int argc, char** argv) {
   add_quantize(program, globals);
   add_info(program, globals);
   add_generate(program, globals);
+  add_embed(program, globals);
+  add_perplexity(program, globals);
   add_tokenize(program, globals);
   try {
     program.parse(expand_spellings(argc, argv));

@@ -29,3 +29,9 @@ expect_exit 2 "one of f32 f16 bf16" "$hf2q" generate -m "$model" -p x -ctk q3
 expect_exit 3 "LICENSE" "$hf2q" generate -m LICENSE -p x
 "$hf2q" generate -m "$model" --dry-run >"$work/plan"
 grep -q 'window of 256: K f16 V f16 (16.000 and 16.000 bits per value)' "$work/plan" || fail "memory plan"
+
+# perplexity and embed do not depend on how the text is cut into batches.
+expect_equal "$("$hf2q" perplexity -q -m "$model" -f LICENSE -b 512 --json)" "$("$hf2q" perplexity -q -m "$model" -f LICENSE -b 67 --json)" perplexity
+expect_equal "$("$hf2q" embed -q -m "$model" -p Hello -p Hello | sort -u | wc -l)" 1 "different vectors of one text"
+: >"$work/empty"
+expect_exit 2 "at least 2 tokens" "$hf2q" perplexity -m "$model" -f "$work/empty"

@@ -1,0 +1,63 @@
+// hf2q embed: texts to vectors of unit length.
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "engine/generate.h"
+#include "model_flags.h"
+#include "terminal.h"
+
+namespace hf2q::app {
+namespace {
+
+struct EmbedFlags {
+  ModelFlags model;
+  std::vector<std::string> prompts;
+};
+
+// The final hidden state of the text's last token, divided by its length.
+Result<std::vector<float>> embed(Engine& engine, const std::string& text) {
+  const std::vector<int32_t> ids =
+      engine.tokenizer().encode(text, {.add_bos = true, .parse_special = false});
+  Sequence sequence = engine.new_sequence();
+  TRY_OK(read_prompt(engine, sequence, ids, Wants::kHidden));
+  std::vector<float> vector(engine.hidden().begin(), engine.hidden().end());
+  double sum = 0;
+  for (const float x : vector) sum += static_cast<double>(x) * x;
+  const double length = std::max(std::sqrt(sum), 1e-12);
+  for (float& x : vector) x = static_cast<float>(x / length);
+  return vector;
+}
+
+Status run(const EmbedFlags& flags, const Globals& globals) {
+  TRY(engine, load_engine(flags.model, globals));
+  for (const std::string& text : flags.prompts) {
+    TRY(vector, embed(*engine, text));
+    fmt::print("{}\n", nlohmann::json(vector).dump());
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+void add_embed(CLI::App& program, Globals& globals) {
+  CLI::App* command =
+      program.add_subcommand("embed", "Texts to vectors of unit length, one JSON array per line");
+  auto flags = std::make_shared<EmbedFlags>();
+  command->add_option("-p,--prompt", flags->prompts, "A text; may be repeated")->required();
+  add_model_flags(*command, flags->model);
+  command->callback([flags, &globals] {
+    if (flags->model.dry_run) {
+      globals.exit_code = print_memory_plan(flags->model, globals);
+      return;
+    }
+    const Status status = run(*flags, globals);
+    globals.exit_code = status.ok() ? static_cast<int>(kSuccess) : report(status.error());
+  });
+}
+
+}  // namespace hf2q::app
