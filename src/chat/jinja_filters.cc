@@ -69,6 +69,13 @@ Result<std::vector<Keyed>> keyed(Runtime& rt, const List& list, const Value& att
   return out;
 }
 
+Result<Value> list_of_items(Runtime& rt, std::vector<Keyed> keyed_items) {
+  std::vector<Value> items;
+  items.reserve(keyed_items.size());
+  for (Keyed& one : keyed_items) items.push_back(std::move(one.item));
+  return rt.make_list(std::move(items));
+}
+
 Status sort_keyed(Runtime& rt, std::vector<Keyed>& items, bool reverse) {
   Status status = Ok{};
   const auto before = [&](const Keyed& a, const Keyed& b) {
@@ -379,9 +386,7 @@ Result<Value> filter_sort(Runtime& rt, const Value& self, const Args& args) {
   TRY(list, items_of(rt, self));
   TRY(items, keyed(rt, *list, args.positional[2], args.positional[1].truthy()));
   TRY_OK(sort_keyed(rt, items, args.positional[0].truthy()));
-  std::vector<Value> sorted;
-  for (Keyed& item : items) sorted.push_back(std::move(item.item));
-  return rt.make_list(std::move(sorted));
+  return list_of_items(rt, std::move(items));
 }
 
 Result<Value> filter_items(Runtime& rt, const Value& self, const Args&) {
@@ -403,9 +408,7 @@ Result<Value> filter_dictsort(Runtime& rt, const Value& self, const Args& args) 
   TRY(items,
       keyed(rt, pairs.as_list(), Value::integer(by_value ? 1 : 0), args.positional[0].truthy()));
   TRY_OK(sort_keyed(rt, items, args.positional[2].truthy()));
-  std::vector<Value> sorted;
-  for (Keyed& item : items) sorted.push_back(std::move(item.item));
-  return rt.make_list(std::move(sorted));
+  return list_of_items(rt, std::move(items));
 }
 
 Result<Value> filter_unique(Runtime& rt, const Value& self, const Args& args) {
@@ -420,9 +423,7 @@ Result<Value> filter_unique(Runtime& rt, const Value& self, const Args& args) {
     }
     if (!seen) kept.push_back(std::move(item));
   }
-  std::vector<Value> values;
-  for (Keyed& item : kept) values.push_back(std::move(item.item));
-  return rt.make_list(std::move(values));
+  return list_of_items(rt, std::move(kept));
 }
 
 const Value* named(const Args& args, std::string_view name) {
@@ -437,8 +438,8 @@ Result<Value> map_attribute(Runtime& rt, const List& list, const Value& attribut
   std::vector<Value> mapped;
   for (const Value& item : list.items) {
     TRY(value, attribute_of(rt, item, attribute));
-    const bool absent = value.is(Kind::kUndefined) && otherwise != nullptr;
-    mapped.push_back(absent ? *otherwise : std::move(value));
+    if (value.is(Kind::kUndefined) && otherwise != nullptr) value = *otherwise;
+    mapped.push_back(std::move(value));
   }
   return rt.make_list(std::move(mapped));
 }

@@ -418,6 +418,7 @@ Result<Value> slice(Runtime& rt, const Value& value, const Value& start, const V
     return rt.make_string(std::move(text));
   }
   std::vector<Value> items;
+  items.reserve(indices.size());
   for (const size_t index : indices) items.push_back(value.as_list().items[index]);
   return rt.make_list(std::move(items), value.as_list().tuple);
 }
