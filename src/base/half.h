@@ -19,14 +19,16 @@ inline uint16_t f32_to_bf16(float value) {
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
+// Without a branch, so that loops over it become vector code.
 inline float f16_to_f32(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000U} << 16;
   const uint32_t magnitude = bits & 0x7FFFU;
-  // As a binary32 with the same fields the value is 2^112 too small; the product is exact. Infinity
-  // and NaN come out finite with the right mantissa. No branch, so that loops become vectors.
+  // As a binary32 with the same fields the value is 2^112 too small; the product is exact.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
-  const uint32_t all_ones = magnitude >= 0x7C00 ? 0x7F800000 : 0;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled) | all_ones);
+  // The exponent of infinities and NaNs has become 0x8F and must be 0xFF.
+  const uint32_t not_finite = (magnitude + 0x0400) >> 15;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled) |
+                              ((0 - not_finite) & 0x38000000));
 }
 
 inline uint16_t f32_to_f16(float value) {

@@ -154,35 +154,28 @@ struct LaneKernels {
     return peak;
   }
 
-  // Elementwise: lane i of a block's vectors, one after the other. Equal values may come from any
-  // place; the callers below see to the two cases where they differ.
+  // Of equal values any one: the callers see to the two cases where that matters.
   static void ranges_of_any(const float* x, size_t count, float* lo, float* hi) {
-    for_groups(count, [&](size_t b, size_t blocks) {
-      float least[kLanes * kLanes];
-      float largest[kLanes * kLanes];
-      for (size_t l = 0; l < blocks; ++l) {
-        const float* block = x + (b + l) * kBlock32;
-        F low = load(block);
-        F high = low;
-        for (size_t i = kLanes; i < kBlock32; i += kLanes) {
-          const F v = load(block + i);
-          low = select(v < low, v, low);
-          high = select(v > high, v, high);
-        }
-        store(least + l * kLanes, low);
-        store(largest + l * kLanes, high);
+    for (size_t b = 0; b < count; ++b) {
+      const float* block = x + b * kBlock32;
+      F low = load(block);
+      F high = low;
+      for (size_t i = kLanes; i < kBlock32; i += kLanes) {
+        const F v = load(block + i);
+        low = select(v < low, v, low);
+        high = select(v > high, v, high);
       }
-      const Tile<kLanes> low(least, blocks, kLanes);
-      const Tile<kLanes> high(largest, blocks, kLanes);
-      F block_low = low[0];
-      F block_high = high[0];
-      for (size_t i = 1; i < kLanes; ++i) {
-        block_low = select(low[i] < block_low, low[i], block_low);
-        block_high = select(high[i] > block_high, high[i], block_high);
+      float lows[kLanes];
+      float highs[kLanes];
+      store(lows, low);
+      store(highs, high);
+      for (size_t l = 1; l < kLanes; ++l) {
+        lows[0] = lows[l] < lows[0] ? lows[l] : lows[0];
+        highs[0] = highs[l] > highs[0] ? highs[l] : highs[0];
       }
-      store_lanes(lo + b, blocks, block_low);
-      store_lanes(hi + b, blocks, block_high);
-    });
+      lo[b] = lows[0];
+      hi[b] = highs[0];
+    }
   }
 
   static void ranges(const float* x, size_t count, float* lo, float* hi) {

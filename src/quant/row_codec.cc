@@ -42,13 +42,17 @@ void decode(const std::byte* src, size_t n, float* row) {
   decoder(src, n, row);
 }
 
-template <TensorType... kTypes>
-constexpr RowCodec codecs_of[] = {{kTypes, encode<kTypes>, decode<kTypes>}...};
+template <TensorType kType>
+constexpr RowCodec codec() {
+  return {kType, encode<kType>, decode<kType>};
+}
 
 using enum TensorType;
-constexpr std::span<const RowCodec> kCodecs =
-    codecs_of<kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIQ4_NL, kQ2_K, kQ3_K, kQ4_K,
-              kQ5_K, kQ6_K>;
+constexpr RowCodec kCodecs[] = {
+    codec<kF32>(),  codec<kF16>(),  codec<kBF16>(), codec<kQ4_0>(),   codec<kQ4_1>(),
+    codec<kQ5_0>(), codec<kQ5_1>(), codec<kQ8_0>(), codec<kIQ4_NL>(), codec<kQ2_K>(),
+    codec<kQ3_K>(), codec<kQ4_K>(), codec<kQ5_K>(), codec<kQ6_K>(),
+};
 
 }  // namespace
 
@@ -71,8 +75,8 @@ std::span<const RowCodec> row_codecs() {
 }
 
 const RowCodec& row_codec(TensorType type) {
-  const auto found = std::ranges::find(kCodecs, type, &RowCodec::type);
-  CHECK(found != kCodecs.end());
+  const auto* found = std::ranges::find(kCodecs, type, &RowCodec::type);
+  CHECK(found != std::end(kCodecs));
   return *found;
 }
 

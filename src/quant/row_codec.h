@@ -3,7 +3,9 @@
 //
 // Byte identity: encoders work in binary32 with one rounding per operation, no fused multiply-add,
 // sums ascending, so that the same row gives the same bytes on every machine, with any number of
-// threads. Layouts: blocks.h. Source: the GGUF block formats and their reference encoder.
+// threads. Layouts: blocks.h, arithmetic: kernels.h. Source: the GGUF block formats and the
+// reference encoder of llama.cpp as it is built for plain x86-64 (builds that fuse multiply-adds
+// differ from it in a few blocks); bench/quantize_peer compares the two.
 //
 // Importance: one weight per column of the row (mean square of the activations that meet the
 // column, see Imatrix), or nullptr. Q8_0, F16, BF16 and F32 ignore it.
@@ -17,10 +19,11 @@ namespace hf2q {
 
 struct RowCodec {
   TensorType type;
-  // row [n], importance [n] or nullptr -> dst [row_bytes(type, n)]. False when a value or a scale
-  // comes out as NaN or infinity; dst is then not to be used.
+  // row [n], importance [n] or nullptr -> dst [row_bytes(type, n)], aligned to 2 bytes, F32 to 4.
+  // False when a value is, or a stored value or scale comes out as, NaN or infinity; dst is then
+  // not to be used.
   bool (*encode)(const float* row, size_t n, const float* importance, std::byte* dst);
-  // src [row_bytes(type, n)] -> row [n], multiply and add rounded separately.
+  // src [row_bytes(type, n)], aligned as dst -> row [n], multiply and add rounded separately.
   void (*decode)(const std::byte* src, size_t n, float* row);
 };
 

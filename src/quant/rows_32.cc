@@ -30,6 +30,18 @@ void pack_fifth_bits(const uint8_t* codes, uint8_t* qh) {
   }
 }
 
+// The inverse: sets bit 4 of codes[e], which is 0, from bit e of qh.
+void unpack_fifth_bits(const uint8_t* qh, uint8_t* codes) {
+  for (size_t j = 0; j < 4; ++j) {
+    uint64_t eight;
+    std::memcpy(&eight, codes + 8 * j, sizeof eight);
+    // Byte i keeps bit i of qh[j]; adding 0x7F carries it, wherever it is, to bit 7.
+    const uint64_t picked = uint64_t{qh[j]} * 0x0101010101010101 & 0x8040201008040201;
+    eight |= (picked + 0x7F7F7F7F7F7F7F7F) >> 3 & 0x1010101010101010;
+    std::memcpy(codes + 8 * j, &eight, sizeof eight);
+  }
+}
+
 template <class Block>
 constexpr bool kHasFifthBits = std::is_same_v<Block, BlockQ5_0> || std::is_same_v<Block, BlockQ5_1>;
 
@@ -45,9 +57,7 @@ void unpack_codes(const Block& block, uint8_t* codes) {
     codes[j] = block.qs[j] & 15;
     codes[j + 16] = block.qs[j] >> 4;
   }
-  if constexpr (kHasFifthBits<Block>) {
-    for (int e = 0; e < kBlock32; ++e) codes[e] |= ((block.qh[e / 8] >> (e % 8)) & 1) << 4;
-  }
+  if constexpr (kHasFifthBits<Block>) unpack_fifth_bits(block.qh, codes);
 }
 
 // ---- searches of a batch of blocks ----
