@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/quote.h"
 #include "commands.h"
 #include "gguf/reader.h"
 #include "kv/page_layout.h"
@@ -93,7 +94,11 @@ std::vector<KvShape> foreign_kv(const GgufFile& file, const std::string& archite
   if (n_kv_heads == 0) n_kv_heads = n_heads;
   if (head_dim == 0 && n_heads > 0)
     head_dim = number(file, architecture + ".embedding_length") / n_heads;
-  if (n_layers == 0 || n_kv_heads == 0 || head_dim == 0) return {};
+  // Sizes that no model has would only overflow the sums.
+  constexpr uint64_t kMost = 1 << 20;
+  for (const uint64_t size : {n_layers, n_kv_heads, head_dim}) {
+    if (size == 0 || size > kMost) return {};
+  }
   return {
       {n_layers, n_kv_heads, head_dim, number(file, architecture + ".attention.sliding_window")}};
 }
@@ -242,8 +247,8 @@ void print_info(const GgufFile& file, const ModelInfo& info, const InfoFlags& fl
   fmt::print("file       {} (GGUF {}{}), {}\n", file.path(), file.version(),
              file.n_shards() > 1 ? fmt::format(", {} shards", file.n_shards()) : "",
              human_bytes(file.file_bytes()));
-  fmt::print("model      {}, architecture {}{}\n", info.name.empty() ? "(no name)" : info.name,
-             info.architecture,
+  fmt::print("model      {}, architecture {}{}\n",
+             info.name.empty() ? "(no name)" : quote(info.name), quote(info.architecture),
              info.architecture == "gemma4" ? "" : " (cannot be run by this program)");
   const double bits = info.n_parameters == 0 ? 0
                                              : 8.0 * static_cast<double>(info.data_bytes) /

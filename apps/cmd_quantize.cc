@@ -1,6 +1,5 @@
 // hf2q quantize: a GGUF file to another one with other types.
 
-#include <filesystem>
 #include <memory>
 
 #include "commands.h"
@@ -12,10 +11,6 @@ namespace {
 
 Result<OutputPlan> plan(const QuantizeFlags& flags, const std::string& input) {
   TRY(options, quantize_options(flags));
-  std::error_code ignored;
-  if (std::filesystem::equivalent(input, flags.output, ignored)) {
-    return error(ErrorCode::kInvalidArgument, "{}: input and output are the same file", input);
-  }
   return plan_quantization(input, options);
 }
 

@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "base/output_file.h"
 #include "commands.h"
 #include "terminal.h"
 
@@ -87,6 +90,7 @@ std::vector<std::string> expand_spellings(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace hf2q::app;
+  using hf2q::remove_unfinished_files;
   install_interrupt_handler();
   CLI::App program{"hf2q: quantized Gemma 4 models, from checkpoint to answer", "hf2q"};
   Globals globals;
@@ -107,6 +111,15 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& parse_error) {
     if (parse_error.get_exit_code() == 0) return program.exit(parse_error);  // --help, --version
     return usage_error(program, parse_error, argc, argv);
+  } catch (const std::exception& failure) {
+    // A library's last word: output that cannot be written, memory that is not there.
+    remove_unfinished_files();
+    fmt::print(stderr, "hf2q: error: {}\n", failure.what());
+    return kFailure;
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    fmt::print(stderr, "hf2q: error: cannot write to stdout\n");
+    return kFailure;
   }
   return globals.exit_code;
 }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/quote.h"
 #include "terminal.h"
 
 namespace hf2q::app {
@@ -83,8 +85,8 @@ void print_summary(const OutputPlan& plan, const QuantizeFlags& flags, double se
   }
   for (const auto& [note, count] : notes) fmt::print("  {} tensors are {}\n", count, note);
   if (!plan.skipped.empty()) {
-    fmt::print("  skipped {} tensors outside of the text model ({}{})\n", plan.skipped.size(),
-               plan.skipped.front(), plan.skipped.size() > 1 ? ", ..." : "");
+    fmt::print("  skipped {} tensors outside of the text model\n", plan.skipped.size());
+    for (const std::string& name : plan.skipped) fmt::print("    {}\n", quote(name));
   }
   if (!flags.dry_run) fmt::print("wrote {} in {}\n", flags.output, human_duration(seconds));
 }
@@ -103,7 +105,8 @@ void add_quantize_flags(CLI::App& command, QuantizeFlags& flags) {
   command.add_option("--imatrix", flags.imatrix, "Importance matrix (GGUF or legacy file)");
   command.add_option("--tensor-type", flags.tensor_types,
                      "REGEX=TYPE: this type for tensors whose name matches; the first match wins");
-  command.add_option("-t,--threads", flags.n_threads, "Threads (default: one per processor)");
+  command.add_option("-t,--threads", flags.n_threads, "Threads (default: one per processor)")
+      ->check(CLI::Range(0U, 512U));
   command.add_flag("--dry-run", flags.dry_run,
                    "Show every tensor's type and the size, write nothing");
   command.add_flag("--json", flags.json, "Report as JSON on stdout");
@@ -125,6 +128,13 @@ Result<QuantizeOptions> quantize_options(const QuantizeFlags& flags) {
 }
 
 int execute(const OutputPlan& plan, const QuantizeFlags& flags, const Globals& globals) {
+  for (const std::string& input : plan.inputs) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(input, flags.output, ignored)) {
+      return report(error(ErrorCode::kInvalidArgument, "{}: the output would replace an input",
+                          flags.output));
+    }
+  }
   for (const std::string& warning : plan.warnings) warn(warning);
   double seconds = 0;
   if (flags.dry_run) {
@@ -137,8 +147,8 @@ int execute(const OutputPlan& plan, const QuantizeFlags& flags, const Globals& g
     options.n_threads = flags.n_threads;
     options.on_progress = [&](const Progress& progress) {
       const OutputTensor& tensor = plan.tensors[std::min(progress.tensor, n - 1)];
-      line.draw(fmt::format("[{:3}/{}] {:30} {:6}", progress.tensor + 1, n, tensor.name,
-                            name_of(tensor.type)),
+      line.draw(fmt::format("[{:3}/{}] {:30} {:6}", std::min(progress.tensor + 1, n), n,
+                            tensor.name, name_of(tensor.type)),
                 progress.bytes_done, progress.bytes_total);
     };
     const Status status = write(plan, flags.output, options);
@@ -146,7 +156,9 @@ int execute(const OutputPlan& plan, const QuantizeFlags& flags, const Globals& g
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (flags.json) {
-    fmt::print("{}\n", to_json(plan, flags, seconds).dump(2));
+    fmt::print(
+        "{}\n",
+        to_json(plan, flags, seconds).dump(2, ' ', false, ordered_json::error_handler_t::replace));
   } else {
     print_summary(plan, flags, seconds);
   }

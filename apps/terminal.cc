@@ -73,8 +73,9 @@ std::string human_duration(double seconds) {
 void install_interrupt_handler() {
   struct sigaction action = {};
   action.sa_handler = interrupted;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(signal, &action, nullptr);
+  // Writing past the limit on a file's size is an error like a full disk, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool stderr_is_terminal() {

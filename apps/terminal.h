@@ -27,11 +27,11 @@ std::string human_bytes(uint64_t bytes);     // "1.5 GiB"
 std::string human_duration(double seconds);  // "1m05s"
 std::string human_count(uint64_t count);     // "11.2 M"
 
-// Ends the process with kInterrupted on SIGINT and SIGTERM, after removing unfinished files.
+// Ends the process with kInterrupted on SIGINT, SIGTERM, SIGHUP and SIGQUIT, after removing
+// unfinished files.
 void install_interrupt_handler();
 
-// One line on stderr that is drawn over and over; silent when stderr is no terminal or quiet() was
-// called.
+// One line on stderr that is drawn over and over; silent when stderr is no terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(bool enabled);

@@ -111,6 +111,22 @@ TEST(OutputFile, AppearsOnlyWhenCommitted) {
   EXPECT_EQ(mapped.value().bytes()[2], std::byte{'c'});
 }
 
+TEST(OutputFile, FollowsLinksAndRefusesWhatIsNoFile) {
+  const TempFolder folder;
+  testing_support::write_text(folder / "target", "old");
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  {
+    auto file = OutputFile::create(folder / "link");
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(file.value().write(std::as_bytes(std::span("new", 3))).ok());
+    ASSERT_TRUE(file.value().commit().ok());
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(testing_support::read_text(folder / "target"), "new");
+  EXPECT_FALSE(OutputFile::create("/dev/null").ok());
+  EXPECT_FALSE(OutputFile::create(folder.path()).ok());
+}
+
 TEST(OutputFile, AnInterruptLeavesNothing) {
   const TempFolder folder;
   auto file = OutputFile::create(folder / "out");

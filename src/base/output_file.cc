@@ -1,12 +1,15 @@
 #include "base/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -50,8 +53,15 @@ void remove_unfinished_files() {
   }
 }
 
-Result<OutputFile> OutputFile::create(const std::string& path) {
+Result<OutputFile> OutputFile::create(const std::string& name) {
   OutputFile file;
+  // A link is followed: the file that it names is the one to replace.
+  char resolved[PATH_MAX] = {};
+  const std::string path = realpath(name.c_str(), resolved) != nullptr ? resolved : name;
+  struct stat info = {};
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return error(ErrorCode::kIo, "{}: cannot write: not a regular file", name);
+  }
   file.path_ = path;
   file.temporary_ = path + ".tmp." + std::to_string(getpid());
   file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

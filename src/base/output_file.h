@@ -15,7 +15,8 @@ namespace hf2q {
 
 class OutputFile {
  public:
-  // Fails with kIo, naming the path and the system's reason.
+  // Fails with kIo, naming the path and the system's reason; what exists there and is no regular
+  // file (a folder, a device) is refused. A symbolic link is followed.
   static Result<OutputFile> create(const std::string& path);
 
   OutputFile(OutputFile&& other) noexcept;

@@ -17,7 +17,6 @@ constexpr std::array<std::string_view, 5> kPrefixes = {"model.language_model.",
 constexpr std::array<std::string_view, 6> kOtherTowers = {
     "vision_tower.", "audio_tower.",     "embed_vision.",
     "embed_audio.",  "vision_embedder.", "multi_modal_projector."};
-constexpr size_t kMostProblemsShown = 40;
 
 std::string to_string(const Shape& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
@@ -252,14 +251,9 @@ void Mapper::note_unknown() {
 Result<CheckpointMap> Mapper::finish() {
   note_unknown();
   if (problems_.empty()) return std::move(map_);
-  const size_t n_shown = std::min(problems_.size(), kMostProblemsShown);
-  std::string list =
-      fmt::format("{}", fmt::join(problems_.begin(), problems_.begin() + n_shown, "\n  "));
-  if (n_shown < problems_.size())
-    list += fmt::format("\n  and {} more", problems_.size() - n_shown);
   return error(ErrorCode::kCorrupt,
                "{} of the checkpoint's tensors are not as config.json says:\n  {}",
-               problems_.size(), list);
+               problems_.size(), fmt::join(problems_, "\n  "));
 }
 
 }  // namespace

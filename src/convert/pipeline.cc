@@ -1,7 +1,7 @@
 #include "convert/pipeline.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -60,6 +60,10 @@ const float* importance_of(const OutputTensor& tensor, uint64_t row) {
   return tensor.importance.data() + row / rows_per_matrix * tensor.dims[0];
 }
 
+bool all_finite(std::span<const float> row) {
+  return std::ranges::all_of(row, [](float x) { return std::isfinite(x); });
+}
+
 // Encodes the rows of `chunk` into `out`. Nothing, or the row that is not finite.
 std::optional<uint64_t> encode(const Chunk& chunk, std::vector<float>& row,
                                std::vector<std::byte>& out) {
@@ -74,8 +78,12 @@ std::optional<uint64_t> encode(const Chunk& chunk, std::vector<float>& row,
   const bool copy = from.type == to.type && is_quantized(to.type);
   if (copy) std::copy(source.begin(), source.end(), out.begin());
   row.resize(columns);
-  for (uint64_t i = 0; i < chunk.n_rows && !copy; ++i) {
+  for (uint64_t i = 0; i < chunk.n_rows; ++i) {
     from.decode(source.data() + i * from_bytes, columns, row.data());
+    if (copy) {
+      if (!all_finite(row)) return chunk.first_row + i;
+      continue;
+    }
     const float* importance = importance_of(tensor, chunk.first_row + i);
     if (!to.encode(row.data(), columns, importance, out.data() + i * to_bytes)) {
       return chunk.first_row + i;

@@ -6,6 +6,7 @@
 #include "convert/hf_metadata.h"
 #include "convert/imatrix_file.h"
 #include "model/config.h"
+#include "model/weights.h"
 
 namespace hf2q {
 namespace {
@@ -92,6 +93,7 @@ Status finish(OutputPlan& plan, const Config& config, const QuantizeOptions& opt
   plan.metadata.set_u32("general.quantization_version", 2);
   plan.metadata.set_u32("general.file_type", static_cast<uint32_t>(options.file_type));
   if (options.imatrix_path.empty()) return Ok{};
+  plan.inputs.push_back(options.imatrix_path);
   TRY(imatrix, read_imatrix(options.imatrix_path));
   TRY_OK(apply_importance(plan, imatrix));
   set_imatrix_keys(imatrix, options.imatrix_path, plan.metadata);
@@ -134,6 +136,14 @@ Result<OutputPlan> plan_conversion(const std::string& folder, const QuantizeOpti
   TRY(map, map_checkpoint(*plan.checkpoint, source.config, source.vocabulary.tokens.size()));
   plan.tensors = std::move(map.tensors);
   plan.skipped = std::move(map.skipped);
+  for (const SafetensorsFile& file : plan.checkpoint->files()) {
+    if (file.file() != nullptr) plan.inputs.push_back(file.file()->path());
+  }
+  for (const char* name :
+       {"config.json", "tokenizer.json", "generation_config.json", "tokenizer_config.json",
+        "chat_template.jinja", "model.safetensors.index.json"}) {
+    plan.inputs.push_back(folder + "/" + name);
+  }
   plan.name = source.name;
   write_metadata(source, plan.metadata);
   TRY_OK(finish(plan, source.config, options, /*from_checkpoint=*/true));
@@ -145,6 +155,10 @@ Result<OutputPlan> plan_quantization(const std::string& path, const QuantizeOpti
   TRY(file, GgufFile::open(path));
   plan.file = std::make_unique<GgufFile>(std::move(file));
   TRY(config, read_config(*plan.file));
+  // What cannot be loaded is not worth quantizing: every name and shape is checked.
+  TRY(ignored_bytes, plan_weights(*plan.file, {}));
+  (void)ignored_bytes;
+  plan.inputs = {path};
   for (const GgufTensor& tensor : plan.file->tensors()) {
     if (!tensor.type->supported) {
       return error(ErrorCode::kUnsupported, "{}: {}: type {} cannot be read", path, tensor.name,

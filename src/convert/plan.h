@@ -29,6 +29,7 @@ struct OutputPlan {
   GgufMetadata metadata;
   std::vector<OutputTensor> tensors;  // in the order of the file
   std::vector<std::string> skipped;   // source tensors that are left out, by name
+  std::vector<std::string> inputs;    // paths of every file that is read
   std::vector<std::string> warnings;
   std::string name;  // of the model
   FileType file_type = FileType::kQ4_K_M;
