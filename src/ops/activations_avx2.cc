@@ -35,7 +35,7 @@ uint32_t half_sums(__m256i codes) {
 bool quantize_block(const float* x, ActivationBlock& dst) {
   __m256 v[4];
   __m256i largest = _mm256_setzero_si256();
-  for (int i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < 4; ++i) {
     v[i] = _mm256_loadu_ps(x + 8 * i);
     const __m256i magnitude =
         _mm256_and_si256(_mm256_castps_si256(v[i]), _mm256_set1_epi32(0x7FFFFFFF));
@@ -46,7 +46,7 @@ bool quantize_block(const float* x, ActivationBlock& dst) {
   const float amax = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(static_cast<int>(bits))));
   const __m256 inverse = _mm256_set1_ps(127 / amax);
   __m256i q[4];
-  for (int i = 0; i < 4; ++i) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
+  for (size_t i = 0; i < 4; ++i) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
   const __m256i codes = narrow(q[0], q[1], q[2], q[3]);
   const uint32_t sums = half_sums(codes);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(dst.q), codes);

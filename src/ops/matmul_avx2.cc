@@ -39,16 +39,16 @@ template <TensorType kType>
 struct Traits {
   static constexpr PackedFormat kFormat = packed_format(kType);
   static constexpr bool kWide = kFormat.table || kFormat.low_bits == 8;  // codes of 8 bits
-  static constexpr int kPlanes = kWide ? 2 : 1;
+  static constexpr size_t kPlanes = kWide ? 2 : 1;
   static constexpr int kOffset = kFormat.table ? 128 : kFormat.offset;
   static constexpr bool kScale16 =
       kFormat.scales == SubScales::kScale16 || kFormat.scales == SubScales::kScaleMin16;
   // Four-column groups whose products fit in i16 together: 2 * groups * (2^bits - 1) * 127 < 2^15,
   // and not more than share a scale.
-  static constexpr int kBits = kWide ? 4 : kFormat.low_bits + kFormat.high_bits;
-  static constexpr int kChain = kBits == 6 ? 2 : (kBits == 5 || kScale16) ? 4 : 8;
+  static constexpr size_t kBits = kWide ? 4 : kFormat.low_bits + kFormat.high_bits;
+  static constexpr size_t kChain = kBits == 6 ? 2 : (kBits == 5 || kScale16) ? 4 : 8;
   static_assert(2 * kChain * ((1 << kBits) - 1) * 127 < 32768);
-  static constexpr int kSegments = 8 / kChain;
+  static constexpr size_t kSegments = 8 / kChain;
   static constexpr bool kFloatMin = kFormat.has_min && !kScale16;
   static constexpr bool kIntegerMin = kFormat.has_min && kScale16;
 };
@@ -66,28 +66,38 @@ struct Unpacked {
   __m256 dm[2];  // m, or -dmin
 };
 
-template <int kBits, int kGroup, int kPosition>
+// The codes of a plane of kBits bits for four columns, moved to bit kPosition of their bytes.
+template <size_t kBits, size_t kGroup, size_t kPosition>
 __m256i plane_codes(const uint8_t* plane) {
-  constexpr int kFirstBit = kGroup * kBits;
-  constexpr int kShift = kPosition - kFirstBit % 8;
+  constexpr size_t kFirstBit = kGroup * kBits;
   const __m256i bytes = load(plane + kFirstBit / 8 * 64);
-  const __m256i shifted = kShift >= 0 ? _mm256_slli_epi16(bytes, kShift < 0 ? 0 : kShift)
-                                      : _mm256_srli_epi16(bytes, kShift < 0 ? -kShift : 0);
+  // What a 16-bit shift brings in from the byte beside is masked off.
+  constexpr int kRight = static_cast<int>(kFirstBit % 8) - static_cast<int>(kPosition);
+  const __m256i shifted =
+      kRight > 0 ? _mm256_srli_epi16(bytes, kRight) : _mm256_slli_epi16(bytes, -kRight);
   return _mm256_and_si256(shifted, _mm256_set1_epi8(((1 << kBits) - 1) << kPosition));
 }
 
-// A table of 16 bytes in both halves of a vector: nibble `kShift` of kIq4NlValues + 128.
-template <int kShift>
-__m256i table_nibbles() {
-  alignas(16) uint8_t bytes[16];
-  for (int i = 0; i < 16; ++i) {
-    bytes[i] = static_cast<uint8_t>((kIq4NlValues[i] + 128) >> kShift & 15);
+// kIq4NlValues + 128, cut into low and high nibbles.
+struct TableNibbles {
+  alignas(16) uint8_t plane[2][16] = {};
+  constexpr TableNibbles() {
+    for (int i = 0; i < 16; ++i) {
+      plane[0][i] = static_cast<uint8_t>((kIq4NlValues[i] + 128) & 15);
+      plane[1][i] = static_cast<uint8_t>((kIq4NlValues[i] + 128) >> 4);
+    }
   }
-  return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes)));
+};
+constexpr TableNibbles kTableNibbles;
+
+// A table of 16 bytes, looked up by the nibbles of `codes`.
+__m256i look_up(const uint8_t (&table)[16], __m256i codes) {
+  const __m128i entries = _mm_load_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), codes);
 }
 
-template <TensorType kType, int kGroup>
-void unpack_group(const uint8_t* low, int v, Unpacked<kType>& out) {
+template <TensorType kType, size_t kGroup>
+void unpack_group(const uint8_t* low, size_t v, Unpacked<kType>& out) {
   using T = Traits<kType>;
   constexpr PackedFormat kFormat = T::kFormat;
   low += 32 * v;
@@ -104,8 +114,8 @@ void unpack_group(const uint8_t* low, int v, Unpacked<kType>& out) {
           _mm256_or_si256(codes, plane_codes<kFormat.high_bits, kGroup, kFormat.low_bits>(high));
     }
     if constexpr (kFormat.table) {
-      out.codes[0][kGroup][v] = _mm256_shuffle_epi8(table_nibbles<0>(), codes);
-      out.codes[1][kGroup][v] = _mm256_shuffle_epi8(table_nibbles<4>(), codes);
+      out.codes[0][kGroup][v] = look_up(kTableNibbles.plane[0], codes);
+      out.codes[1][kGroup][v] = look_up(kTableNibbles.plane[1], codes);
     } else {
       out.codes[0][kGroup][v] = codes;
     }
@@ -113,7 +123,7 @@ void unpack_group(const uint8_t* low, int v, Unpacked<kType>& out) {
 }
 
 template <TensorType kType>
-void unpack_scales(const uint8_t* scales, int v, Unpacked<kType>& out) {
+void unpack_scales(const uint8_t* scales, size_t v, Unpacked<kType>& out) {
   using T = Traits<kType>;
   if constexpr (T::kFormat.scales == SubScales::kScaleMin32) {
     const uint8_t* row = scales + 8 * v;
@@ -139,7 +149,7 @@ void unpack_scales(const uint8_t* scales, int v, Unpacked<kType>& out) {
 template <TensorType kType>
 void unpack_header(const uint8_t* block, Unpacked<kType>& out) {
   using T = Traits<kType>;
-  for (int v = 0; v < 2; ++v) {
+  for (size_t v = 0; v < 2; ++v) {
     out.d[v] = load_halves(block + 16 * v);
     if constexpr (T::kFormat.has_min) {
       out.dm[v] = load_halves(block + 32 + 16 * v);
@@ -158,7 +168,7 @@ void unpack_header(const uint8_t* block, Unpacked<kType>& out) {
 template <TensorType kType>
 void unpack_sub_block(const uint8_t* sub, Unpacked<kType>& out) {
   const uint8_t* low = sub + Traits<kType>::kFormat.scale_bytes();
-  for (int v = 0; v < 2; ++v) {
+  for (size_t v = 0; v < 2; ++v) {
     unpack_scales<kType>(sub, v, out);
     unpack_group<kType, 0>(low, v, out);
     unpack_group<kType, 1>(low, v, out);
@@ -172,23 +182,23 @@ void unpack_sub_block(const uint8_t* sub, Unpacked<kType>& out) {
 }
 
 // Segment `segment` of plane `plane`: kChain groups in i16, then scaled and added to sum.
-template <TensorType kType, int kN>
-void add_segment(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b, int plane,
-                 int segment, __m256i (&sum)[kN][2]) {
+template <TensorType kType, size_t kN>
+void add_segment(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b, size_t plane,
+                 size_t segment, __m256i (&sum)[kN][2]) {
   using T = Traits<kType>;
   __m256i sum16[kN][2];
-  for (int j = 0; j < T::kChain; ++j) {
-    const int group = segment * T::kChain + j;
-    for (int i = 0; i < kN; ++i) {
+  for (size_t j = 0; j < T::kChain; ++j) {
+    const size_t group = segment * T::kChain + j;
+    for (size_t i = 0; i < kN; ++i) {
       const __m256i four = broadcast4(x[i][b].q + 4 * group);
-      for (int v = 0; v < 2; ++v) {
+      for (size_t v = 0; v < 2; ++v) {
         const __m256i product = _mm256_maddubs_epi16(w.codes[plane][group][v], four);
         sum16[i][v] = j == 0 ? product : _mm256_add_epi16(sum16[i][v], product);
       }
     }
   }
-  for (int i = 0; i < kN; ++i) {
-    for (int v = 0; v < 2; ++v) {
+  for (size_t i = 0; i < kN; ++i) {
+    for (size_t v = 0; v < 2; ++v) {
       const __m256i scale = T::kFormat.scales == SubScales::kNone
                                 ? _mm256_set1_epi16(plane == 0 ? 1 : 16)
                                 : w.scale[segment * T::kChain / 4][v];
@@ -198,25 +208,25 @@ void add_segment(const Unpacked<kType>& w, const ActivationBlock* const* x, size
 }
 
 // acc[i] += the 32 columns of w times block b of x[i].
-template <TensorType kType, int kN>
+template <TensorType kType, size_t kN>
 void multiply(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
               __m256 (&acc)[kN][2]) {
   using T = Traits<kType>;
   __m256i sum[kN][2];
-  for (int i = 0; i < kN; ++i) {
-    for (int v = 0; v < 2; ++v) {
+  for (size_t i = 0; i < kN; ++i) {
+    for (size_t v = 0; v < 2; ++v) {
       sum[i][v] = T::kOffset == 0 ? _mm256_setzero_si256()
                                   : _mm256_madd_epi16(w.offset[v], broadcast4(x[i][b].half_sums));
     }
   }
-  for (int plane = 0; plane < T::kPlanes; ++plane) {
-    for (int segment = 0; segment < T::kSegments; ++segment) {
+  for (size_t plane = 0; plane < T::kPlanes; ++plane) {
+    for (size_t segment = 0; segment < T::kSegments; ++segment) {
       add_segment<kType, kN>(w, x, b, plane, segment, sum);
     }
   }
-  for (int i = 0; i < kN; ++i) {
+  for (size_t i = 0; i < kN; ++i) {
     const __m256 scale = _mm256_broadcast_ss(&x[i][b].scale);
-    for (int v = 0; v < 2; ++v) {
+    for (size_t v = 0; v < 2; ++v) {
       const __m256 isum = _mm256_cvtepi32_ps(sum[i][v]);
       acc[i][v] = _mm256_fmadd_ps(isum, _mm256_mul_ps(w.d[v], scale), acc[i][v]);
       if constexpr (T::kFloatMin) {
@@ -232,17 +242,24 @@ void multiply(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t 
 }
 
 // The same with the sums in memory, for when there are more rows of x than registers.
-template <TensorType kType, int kN>
+template <TensorType kType, size_t kN>
 void multiply_in_memory(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
                         float* y) {
   __m256 acc[kN][2];
-  for (int i = 0; i < kN; ++i) {
-    for (int v = 0; v < 2; ++v) acc[i][v] = _mm256_load_ps(y + 16 * i + 8 * v);
+  for (size_t i = 0; i < kN; ++i) {
+    for (size_t v = 0; v < 2; ++v) acc[i][v] = _mm256_load_ps(y + 16 * i + 8 * v);
   }
   multiply<kType, kN>(w, x, b, acc);
-  for (int i = 0; i < kN; ++i) {
-    for (int v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
+  for (size_t i = 0; i < kN; ++i) {
+    for (size_t v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
   }
+}
+
+// Asks for the bytes that are read some blocks later. The stream of a tile runs on into the next
+// one; past the end of a matrix a prefetch is ignored.
+constexpr size_t kPrefetchBytes = 2048;
+void prefetch(const uint8_t* bytes, size_t n) {
+  for (size_t i = 0; i < n; i += 64) _mm_prefetch(bytes + kPrefetchBytes + i, _MM_HINT_T0);
 }
 
 // Calls f(unpacked, b) for each 32 columns, b = 0, 1, ...
@@ -254,21 +271,22 @@ void for_each_32(const MatmulTile& t, const F& f) {
   for (size_t b = 0; b < t.cols / 32; block += kFormat.block_bytes()) {
     unpack_header<kType>(block, w);
     const uint8_t* sub = block + kFormat.header_bytes();
-    for (int s = 0; s < kFormat.sub_blocks; ++s, ++b, sub += kFormat.sub_block_bytes()) {
+    for (size_t s = 0; s < kFormat.sub_blocks; ++s, ++b, sub += kFormat.sub_block_bytes()) {
+      prefetch(sub, kFormat.sub_block_bytes());
       unpack_sub_block<kType>(sub, w);
       f(w, b);
     }
   }
 }
 
-template <TensorType kType, int kN>
+template <TensorType kType, size_t kN>
 void few_rows(const MatmulTile& t, const ActivationBlock* const* x) {
   __m256 acc[kN][2];
-  for (int i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
+  for (size_t i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
   for_each_32<kType>(
       t, [&](const Unpacked<kType>& w, size_t b) { multiply<kType, kN>(w, x, b, acc); });
-  for (int i = 0; i < kN; ++i) {
-    for (int v = 0; v < 2; ++v) _mm256_store_ps(t.y + 16 * i + 8 * v, acc[i][v]);
+  for (size_t i = 0; i < kN; ++i) {
+    for (size_t v = 0; v < 2; ++v) _mm256_store_ps(t.y + 16 * i + 8 * v, acc[i][v]);
   }
 }
 
@@ -310,20 +328,20 @@ __m256 load_weights(const std::byte* tile, size_t index) {
   }
 }
 
-template <TensorType kType, int kN>
+template <TensorType kType, size_t kN>
 void float_rows(const MatmulTile& t, const float* const* x, float* y) {
   __m256 acc[kN][2];
-  for (int i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
+  for (size_t i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
   for (size_t k = 0; k < t.cols; ++k) {
     const __m256 w[2] = {load_weights<kType>(t.tile, kTileRows * k),
                          load_weights<kType>(t.tile, kTileRows * k + 8)};
-    for (int i = 0; i < kN; ++i) {
+    for (size_t i = 0; i < kN; ++i) {
       const __m256 value = _mm256_broadcast_ss(x[i] + k);
-      for (int v = 0; v < 2; ++v) acc[i][v] = _mm256_fmadd_ps(w[v], value, acc[i][v]);
+      for (size_t v = 0; v < 2; ++v) acc[i][v] = _mm256_fmadd_ps(w[v], value, acc[i][v]);
     }
   }
-  for (int i = 0; i < kN; ++i) {
-    for (int v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
+  for (size_t i = 0; i < kN; ++i) {
+    for (size_t v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
   }
 }
 

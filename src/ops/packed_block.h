@@ -58,16 +58,16 @@ struct PackedBlock {
   // The integer weight of column k = 0..31, before scales: at most 8 bits and a sign.
   int weight(size_t sub, size_t row, size_t k) const {
     const uint8_t* low = sub_block(sub) + format.scale_bytes();
-    const uint8_t* high = low + 64 * static_cast<size_t>(format.low_bits);
+    const uint8_t* high = low + 64 * format.low_bits;
     const unsigned code = plane_code(low, format.low_bits, row, k) |
                           plane_code(high, format.high_bits, row, k) << format.low_bits;
     return format.table ? kIq4NlValues[code] : static_cast<int>(code) - format.offset;
   }
 
  private:
-  static unsigned plane_code(const uint8_t* plane, int bits, size_t row, size_t k) {
+  static unsigned plane_code(const uint8_t* plane, size_t bits, size_t row, size_t k) {
     if (bits == 0) return 0;
-    const size_t first_bit = k / 4 * static_cast<size_t>(bits);
+    const size_t first_bit = k / 4 * bits;
     const unsigned byte = plane[first_bit / 8 * 64 + 4 * row + k % 4];
     return byte >> (first_bit % 8) & ((1U << bits) - 1);
   }

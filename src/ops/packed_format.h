@@ -17,9 +17,9 @@ enum class SubScales : uint8_t {
 };
 
 struct PackedFormat {
-  int sub_blocks = 1;  // of 32 columns, in one block
-  int low_bits = 0;
-  int high_bits = 0;
+  size_t sub_blocks = 1;  // of 32 columns, in one block
+  size_t low_bits = 0;
+  size_t high_bits = 0;
   int offset = 0;  // weight = code - offset, before scales
   bool has_min = false;
   SubScales scales = SubScales::kNone;
@@ -27,13 +27,9 @@ struct PackedFormat {
 
   constexpr size_t header_bytes() const { return has_min ? 64 : 32; }
   constexpr size_t scale_bytes() const { return scales == SubScales::kNone ? 0 : 32; }
-  constexpr size_t sub_block_bytes() const {
-    return scale_bytes() + 64 * static_cast<size_t>(low_bits + high_bits);
-  }
-  constexpr size_t block_cols() const { return 32 * static_cast<size_t>(sub_blocks); }
-  constexpr size_t block_bytes() const {
-    return header_bytes() + static_cast<size_t>(sub_blocks) * sub_block_bytes();
-  }
+  constexpr size_t sub_block_bytes() const { return scale_bytes() + 64 * (low_bits + high_bits); }
+  constexpr size_t block_cols() const { return 32 * sub_blocks; }
+  constexpr size_t block_bytes() const { return header_bytes() + sub_blocks * sub_block_bytes(); }
 };
 
 // Of a quantized type.

@@ -172,11 +172,11 @@ void with_block(TensorType type, const F& f) {
 }
 
 // Writes bits [shift, shift + bits) of 32 codes of a row as its part of a plane.
-void write_plane(const uint8_t* codes, int shift, int bits, size_t row, uint8_t* plane) {
+void write_plane(const uint8_t* codes, size_t shift, size_t bits, size_t row, uint8_t* plane) {
   const uint32_t mask = 0x01010101U * ((1U << bits) - 1);
-  for (int v = 0; v < bits; ++v) {
+  for (size_t v = 0; v < bits; ++v) {
     uint32_t word = 0;  // byte v of the four bit strings of this row
-    for (int g = v * 8 / bits; g < (v + 1) * 8 / bits; ++g) {
+    for (size_t g = v * 8 / bits; g < (v + 1) * 8 / bits; ++g) {
       uint32_t four = 0;
       std::memcpy(&four, codes + 4 * g, sizeof four);
       word |= (four >> shift & mask) << (g * bits % 8);
@@ -210,7 +210,7 @@ void write_block(const PackedFormat& format, const PlainBlock& block, size_t row
   std::memcpy(dst + 2 * row, &block.d, sizeof block.d);
   if (format.has_min) std::memcpy(dst + 2 * (kTileRows + row), &block.dm, sizeof block.dm);
   dst += format.header_bytes();
-  for (size_t sub = 0; sub < static_cast<size_t>(format.sub_blocks); ++sub) {
+  for (size_t sub = 0; sub < format.sub_blocks; ++sub) {
     const uint8_t* codes = block.codes + 32 * sub;
     write_scales(format.scales, block, sub, row, dst);
     uint8_t* low = dst + format.scale_bytes();
