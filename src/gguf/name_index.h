@@ -14,7 +14,7 @@ namespace hf2q {
 
 class NameIndex {
  public:
-  void reserve(size_t count) { entries_.reserve(count); }
+  void reserve(size_t count);
   // The name at the next position of the list, counted from 0. `name` is a view and must stay.
   void add(std::string_view name);
   // To be called once all names are in, before find(). Returns the positions of two equal names,
@@ -25,11 +25,10 @@ class NameIndex {
  private:
   struct Entry {
     size_t hash;
-    std::string_view name;
-    size_t position;
+    size_t position;  // in names_
   };
-  static bool before(const Entry& a, const Entry& b);
-  std::vector<Entry> entries_;
+  std::vector<std::string_view> names_;
+  std::vector<Entry> entries_;  // by hash, then name, then position
 };
 
 }  // namespace hf2q

@@ -1,4 +1,5 @@
-// Opening a file with a vocabulary of the size of a real one: 262,144 tokens, 514,906 merges.
+// Opening a file with a vocabulary of the size of a real one (262,144 tokens, 514,906 merges), and
+// one with as many keys as a file may have.
 
 #include <benchmark/benchmark.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include "base/check.h"
 #include "gguf/reader.h"
+#include "gguf/test_file.h"
 #include "gguf/writer.h"
 
 namespace hf2q {
@@ -78,6 +80,18 @@ void get_strings(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kMerges));
 }
 BENCHMARK(get_strings)->Name("gguf/get_strings/514906")->Unit(benchmark::kMillisecond);
+
+void parse_most_keys(benchmark::State& state) {
+  constexpr uint64_t kKeys = uint64_t{1} << 20;
+  test::TestFile most;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    most.key(std::to_string(i * 7919 % kKeys), test::kU32, test::bytes_of(1U));
+  }
+  const std::vector<std::byte> bytes = most.bytes();
+  for (auto _ : state) CHECK(GgufFile::parse(bytes, "most").ok());
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kKeys));
+}
+BENCHMARK(parse_most_keys)->Name("gguf/parse/keys_1048576")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace hf2q
