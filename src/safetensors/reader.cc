@@ -50,9 +50,9 @@ Result<std::string_view> header_text(std::span<const std::byte> bytes, const std
   }
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
-  if (length < kMinHeaderBytes || length > kMaxHeaderBytes) {
+  if (length < kSafetensorsMinHeaderBytes || length > kSafetensorsMaxHeaderBytes) {
     return error(ErrorCode::kCorrupt, "{}: header length from {} to {} expected, found {}", file,
-                 kMinHeaderBytes, kMaxHeaderBytes, length);
+                 kSafetensorsMinHeaderBytes, kSafetensorsMaxHeaderBytes, length);
   }
   if (length > bytes.size() - kLengthBytes) {
     return error(ErrorCode::kCorrupt, "{}: header of {} bytes expected, the file ends after {}",
@@ -251,7 +251,7 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
   SafetensorsFile file;
   file.tensors_.reserve(header.size());
   for (const auto& field : header) {
-    if (field.key == kMetadataKey) {
+    if (field.key == kSafetensorsMetadataKey) {
       TRY(metadata, read_metadata(name, field.value));
       file.metadata_ = std::move(metadata);
     } else {

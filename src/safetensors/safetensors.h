@@ -85,11 +85,10 @@ class SafetensorsFile {
 
 class Checkpoint {
  public:
-  // A folder as above; the index wins where both are there. Part names with a path separator, ':'
-  // or
-  // ".." are refused, and files that are links out of the folder, unless into the `blobs` of the
-  // download cache MODEL/{blobs, snapshots/REVISION} whose REVISION is the folder. An error names
-  // the folder or the part; kNotFound when either is missing.
+  // A folder as above; the index wins where both are there. Refused are part names with a path
+  // separator, ':' or "..", and files that are links out of the folder, unless they lead into the
+  // `blobs` of the download cache MODEL/{blobs, snapshots/REVISION} whose REVISION is the folder.
+  // An error names the folder or the part; kNotFound when either is missing.
   static Result<Checkpoint> open(const std::string& folder);
 
   std::span<const SafetensorsFile> files() const { return files_; }

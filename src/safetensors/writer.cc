@@ -65,14 +65,14 @@ std::string make_header(std::span<const SourceTensor> tensors,
 Status check_header(const std::string& header, std::span<const SourceTensor> tensors,
                     const std::string& path) {
   constexpr ErrorCode kCode = ErrorCode::kInvalidArgument;
-  if (header.size() > kMaxHeaderBytes) {
-    return error(kCode, "{}: header of at most {} bytes expected, found {}", path, kMaxHeaderBytes,
-                 header.size());
+  if (header.size() > kSafetensorsMaxHeaderBytes) {
+    return error(kCode, "{}: header of at most {} bytes expected, found {}", path,
+                 kSafetensorsMaxHeaderBytes, header.size());
   }
   for (const SourceTensor& tensor : tensors) {
     TRY_OK(check_tensor_name(tensor.name, path, kCode));
-    if (tensor.name == kMetadataKey) {
-      return error(kCode, "{}: no tensor may be named {}", path, kMetadataKey);
+    if (tensor.name == kSafetensorsMetadataKey) {
+      return error(kCode, "{}: no tensor may be named {}", path, kSafetensorsMetadataKey);
     }
     CHECK(tensor.data.size() * 8 == tensor.n_elements() * bits_of(tensor.dtype));
   }
