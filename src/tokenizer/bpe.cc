@@ -1,9 +1,6 @@
 #include "tokenizer/bpe.h"
 
 #include <algorithm>
-#include <functional>
-#include <queue>
-#include <span>
 
 #include "base/check.h"
 #include "tokenizer/utf8.h"
@@ -11,8 +8,11 @@
 namespace hf2q {
 namespace {
 
-// Where shifting an array becomes slower than a heap: around here both take the same time.
+// Where shifting an array becomes slower than a queue: around here both take the same time.
 constexpr size_t kShortSymbols = 64;
+
+// A part has fewer than 2^32 pairs in its time.
+constexpr size_t kMaxPart = size_t{1} << 30;
 
 constexpr uint32_t kNone = 0xFFFFFFFF;
 
@@ -34,24 +34,6 @@ Ends ends_of(std::string_view text) {
 }
 
 }  // namespace
-
-// A token of a part, and its merge with the next one.
-struct Bpe::Symbol {
-  int32_t id;
-  uint32_t rank;  // MergeTable::kNoRank where the two do not merge
-  int32_t merged;
-  uint32_t previous;  // merge_long only: neighbours, kNone at the ends
-  uint32_t next;
-};
-
-uint64_t Bpe::entry_of(const Symbol& left, uint32_t position) {
-  return static_cast<uint64_t>(left.rank) << 32 | position;
-}
-
-struct Bpe::Scratch {
-  std::vector<Symbol> symbols;  // of the part in work
-  std::vector<uint64_t> heap;   // merge_long
-};
 
 Bpe::CharacterTokens::CharacterTokens() {
   pages.emplace_back();
@@ -125,8 +107,7 @@ Status Bpe::read_merges(const Vocabulary& vocabulary) {
   return Ok{};
 }
 
-void Bpe::encode(std::string_view text, std::vector<int32_t>& ids) const {
-  Scratch scratch;
+void Bpe::encode(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const {
   uint32_t previous = kNone;
   for (size_t at = 0; at < text.size();) {
     const CodePoint character = first_code_point(text.substr(at));
@@ -162,7 +143,7 @@ void Bpe::merge_part(Scratch& scratch, std::vector<int32_t>& ids) const {
   if (symbols.size() <= kShortSymbols) {
     merge_short(symbols, ids);
   } else {
-    merge_long(scratch, ids);
+    merge_long(symbols, scratch.queue, ids);
   }
   symbols.clear();
 }
@@ -184,43 +165,32 @@ void Bpe::merge_short(std::vector<Symbol>& symbols, std::vector<int32_t>& ids) c
   for (const Symbol& symbol : symbols) ids.push_back(symbol.id);
 }
 
-// Pairs wait in a heap as rank << 32 | position of the left symbol: the least one is due. An entry
-// is stale when the symbol at its position has another rank by now; a rank belongs to one pair of
-// tokens, so that an equal one means that the pair is there.
-void Bpe::merge_long(Scratch& scratch, std::vector<int32_t>& ids) const {
-  std::vector<Symbol>& symbols = scratch.symbols;
-  CHECK(symbols.size() < kNone);
-  std::vector<uint64_t>& heap = scratch.heap;
-  heap.clear();
+// A pair from the queue is stale when the symbol at its position has another rank by now; a rank
+// belongs to one pair of tokens, so that an equal one means that the pair is there.
+void Bpe::merge_long(std::vector<Symbol>& symbols, PairQueue& queue,
+                     std::vector<int32_t>& ids) const {
+  CHECK(symbols.size() <= kMaxPart);
   const auto n = static_cast<uint32_t>(symbols.size());
   for (uint32_t i = 0; i < n; ++i) {
     symbols[i].previous = i == 0 ? kNone : i - 1;
     symbols[i].next = i + 1 == n ? kNone : i + 1;
-    if (symbols[i].rank != MergeTable::kNoRank) heap.push_back(entry_of(symbols[i], i));
+    if (symbols[i].rank != MergeTable::kNoRank) queue.push(symbols[i].rank, i);
   }
-  std::ranges::make_heap(heap, std::greater<>());
   const auto pair_with_next = [&](uint32_t i) {
     Symbol& left = symbols[i];
     left.rank = MergeTable::kNoRank;
-    if (left.next == kNone) return;
-    pair_up(left, symbols[left.next]);
-    if (left.rank == MergeTable::kNoRank) return;
-    heap.push_back(entry_of(left, i));
-    std::ranges::push_heap(heap, std::greater<>());
+    if (left.next != kNone) pair_up(left, symbols[left.next]);
+    if (left.rank != MergeTable::kNoRank) queue.push(left.rank, i);
   };
-  while (!heap.empty()) {
-    std::ranges::pop_heap(heap, std::greater<>());
-    const uint64_t entry = heap.back();
-    heap.pop_back();
-    const auto at = static_cast<uint32_t>(entry);
-    Symbol& left = symbols[at];
-    if (left.rank != entry >> 32) continue;
-    left.id = left.merged;
+  while (const auto pair = queue.pop()) {
+    Symbol& left = symbols[pair->position];
+    if (left.rank != pair->rank) continue;
     Symbol& right = symbols[left.next];
-    right.rank = MergeTable::kNoRank;
+    left.id = left.merged;
     left.next = right.next;
-    if (left.next != kNone) symbols[left.next].previous = at;
-    pair_with_next(at);
+    right.rank = MergeTable::kNoRank;
+    if (left.next != kNone) symbols[left.next].previous = pair->position;
+    pair_with_next(pair->position);
     if (left.previous != kNone) pair_with_next(left.previous);
   }
   for (uint32_t i = 0; i != kNone; i = symbols[i].next) ids.push_back(symbols[i].id);

@@ -12,17 +12,17 @@
 // them, so nothing that spans such a place ever forms and the parts do not depend on each other.
 // Which pairs can meet is read from the merges; nothing is assumed about words or lines.
 //
-// Cost: a part of n characters takes O(n log n), short ones (words) a few table lookups per
-// character.
+// Cost: a few look-ups in a table for each character, and for long parts the sorting of positions
+// (pair_queue.h), which are mostly in order.
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "tokenizer/merge_table.h"
+#include "tokenizer/pair_queue.h"
 #include "tokenizer/vocabulary.h"
 
 namespace hf2q {
@@ -33,10 +33,20 @@ class Bpe {
   // token; kUnsupported when a merge involves the token of a byte.
   static Result<Bpe> create(const Vocabulary& vocabulary);
 
-  // Appends the ids of `text`.
-  void encode(std::string_view text, std::vector<int32_t>& ids) const;
+  // Memory that a thread may use for one encode() after the other.
+  struct Scratch;
+  // Appends the ids of `text`. CHECKs that no part has more than 2^30 characters.
+  void encode(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids) const;
 
  private:
+  // A token of a part, and its merge with the next one.
+  struct Symbol {
+    int32_t id;
+    uint32_t rank;  // MergeTable::kNoRank where the two do not merge
+    int32_t merged;
+    uint32_t previous;  // merge_long only: neighbours, 2^32 - 1 at the ends
+    uint32_t next;
+  };
   // Tokens of characters, in pages of 256 code points; page 0 of the pool is the empty one.
   struct CharacterTokens {
     using Page = std::array<int32_t, 256>;
@@ -72,22 +82,24 @@ class Bpe {
     }
     std::vector<uint64_t> bits_;
   };
-  struct Symbol;
-  struct Scratch;
 
-  Bpe(const Vocabulary& vocabulary) : merges_(vocabulary.merges) {}
+  explicit Bpe(const Vocabulary& vocabulary) : merges_(vocabulary.merges) {}
   Status read_tokens(const Vocabulary& vocabulary);
   Status read_merges(const Vocabulary& vocabulary);
   void pair_up(Symbol& left, const Symbol& right) const;
-  static uint64_t entry_of(const Symbol& left, uint32_t position);
   void merge_part(Scratch& scratch, std::vector<int32_t>& ids) const;
   void merge_short(std::vector<Symbol>& symbols, std::vector<int32_t>& ids) const;
-  void merge_long(Scratch& scratch, std::vector<int32_t>& ids) const;
+  void merge_long(std::vector<Symbol>& symbols, PairQueue& queue, std::vector<int32_t>& ids) const;
 
   MergeTable merges_;
   CharacterTokens characters_;
   MeetingPairs meeting_;
   std::array<int32_t, 256> bytes_ = {};
+};
+
+struct Bpe::Scratch {
+  std::vector<Symbol> symbols;  // of the part in work
+  PairQueue queue;
 };
 
 }  // namespace hf2q

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -13,78 +14,110 @@ namespace {
 // Texts that are looked up side by side: enough to hide the latency of memory.
 constexpr size_t kBatch = 48;
 
-uint64_t hash_of(std::string_view text) {
-  return std::hash<std::string_view>()(text);
-}
+// Keys of longer texts have all of these bits, those of shorter ones cannot.
+constexpr uint64_t kLongKey = uint64_t{0xFF} << 56;
+constexpr size_t kShortBytes = 7;
 
 }  // namespace
 
 TokenIndex::TokenIndex(std::span<const std::string> tokens)
-    : tokens_(tokens), slots_(std::bit_ceil(tokens.size() * 2 + 1)) {
+    : tokens_(tokens),
+      slots_(std::bit_ceil(tokens.size() + tokens.size() / 2 + 2)),
+      shift_(64 - std::countr_zero(slots_.size())) {
   for (size_t id = 0; id < tokens.size(); ++id) {
-    const uint64_t hash = hash_of(tokens[id]);
-    Slot& slot = slots_[find_slot(tokens[id], hash)];
+    const uint64_t key = key_of(tokens[id]);
+    Slot& slot = slots_[slot_of(tokens[id], key)];
     if (slot.id != kNoToken) {
       repeated_ = static_cast<int32_t>(id);
     } else {
-      slot = {static_cast<uint32_t>(hash >> 32), static_cast<int32_t>(id)};
+      slot = {key, static_cast<int32_t>(id)};
     }
   }
 }
 
 int32_t TokenIndex::find(std::string_view text) const {
-  return slots_[find_slot(text, hash_of(text))].id;
+  return slots_[slot_of(text, key_of(text))].id;
 }
 
 void TokenIndex::find_all(std::span<const std::string_view> texts, std::span<int32_t> ids) const {
   CHECK(texts.size() == ids.size());
-  std::array<uint64_t, kBatch> hashes = {};
+  std::array<uint64_t, kBatch> keys = {};
   for (size_t begin = 0; begin < texts.size(); begin += kBatch) {
     const size_t n = std::min(kBatch, texts.size() - begin);
     for (size_t i = 0; i < n; ++i) {
-      hashes[i] = hash_of(texts[begin + i]);
-      __builtin_prefetch(&slots_[hashes[i] & (slots_.size() - 1)]);
+      keys[i] = key_of(texts[begin + i]);
+      __builtin_prefetch(&slots_[home(keys[i])]);
     }
-    for (size_t i = 0; i < n; ++i) {
-      const int32_t id = slots_[hashes[i] & (slots_.size() - 1)].id;
-      if (id != kNoToken) __builtin_prefetch(&tokens_[static_cast<size_t>(id)]);
-    }
-    for (size_t i = 0; i < n; ++i) {
-      ids[begin + i] = slots_[find_slot(texts[begin + i], hashes[i])].id;
-    }
+    for (size_t i = 0; i < n; ++i) ids[begin + i] = slots_[slot_of(texts[begin + i], keys[i])].id;
   }
 }
 
-size_t TokenIndex::find_slot(std::string_view text, uint64_t hash) const {
-  const size_t mask = slots_.size() - 1;
-  const auto tag = static_cast<uint32_t>(hash >> 32);
-  size_t at = hash & mask;
-  while (slots_[at].id != kNoToken &&
-         (slots_[at].tag != tag || tokens_[static_cast<size_t>(slots_[at].id)] != text)) {
-    at = (at + 1) & mask;
-  }
+// Short texts, nearly all of them, are their own keys (the length, then the bytes), so that a
+// look-up touches nothing but the slot; the key of a longer one is a hash.
+uint64_t TokenIndex::key_of(std::string_view text) {
+  if (text.size() > kShortBytes) return std::hash<std::string_view>()(text) | kLongKey;
+  uint64_t key = text.size();
+  for (size_t i = 0; i < text.size(); ++i) key = key << 8 | static_cast<uint8_t>(text[i]);
+  return key;
+}
+
+size_t TokenIndex::slot_of(std::string_view text, uint64_t key) const {
+  const bool is_long = (key & kLongKey) == kLongKey;
+  const auto matches = [&](const Slot& slot) {
+    return slot.key == key && (!is_long || tokens_[static_cast<size_t>(slot.id)] == text);
+  };
+  size_t at = home(key);
+  while (slots_[at].id != kNoToken && !matches(slots_[at])) at = (at + 1) & (slots_.size() - 1);
   return at;
 }
 
+namespace {
+
+// The ids of left halves followed by right halves. Merges mostly stand grouped by their result, and
+// the groups in the order of ids: the last result and the one after it are looked at first, which
+// saves nearly all of these look-ups.
+class UnionFinder {
+ public:
+  explicit UnionFinder(const TokenIndex& index) : index_(index) {}
+
+  int32_t find(const MergeHalves& halves) {
+    // With repeated texts a guess need not be the lowest id.
+    const bool unique = index_.repeated() == kNoToken;
+    for (int32_t guess = last_; unique && guess <= last_ + 1; ++guess) {
+      if (is_union(guess, halves)) return last_ = guess;
+    }
+    union_.assign(halves.first).append(halves.second);
+    const int32_t id = index_.find(union_);
+    if (id != kNoToken) last_ = id;
+    return id;
+  }
+
+ private:
+  bool is_union(int32_t id, const MergeHalves& halves) const {
+    const std::string_view text = index_.text(id);
+    return text.size() == halves.first.size() + halves.second.size() &&
+           text.starts_with(halves.first) && text.ends_with(halves.second);
+  }
+
+  const TokenIndex& index_;
+  int32_t last_ = 0;
+  std::string union_;
+};
+
+}  // namespace
+
 std::vector<Merge> find_merges(const TokenIndex& index, std::span<const MergeHalves> halves) {
-  constexpr size_t kMerges = kBatch / 3;
-  std::array<std::string, kMerges> unions;
   std::array<std::string_view, kBatch> texts;
   std::array<int32_t, kBatch> ids = {};
+  UnionFinder unions(index);
   std::vector<Merge> merges;
   merges.reserve(halves.size());
   while (!halves.empty()) {
-    const size_t n = std::min(kMerges, halves.size());
+    const size_t n = std::min(kBatch / 2, halves.size());
+    for (size_t i = 0; i < n; ++i) std::tie(texts[2 * i], texts[2 * i + 1]) = halves[i];
+    index.find_all(std::span(texts).first(2 * n), std::span(ids).first(2 * n));
     for (size_t i = 0; i < n; ++i) {
-      const auto& [left, right] = halves[i];
-      unions[i].assign(left).append(right);
-      texts[3 * i] = left;
-      texts[3 * i + 1] = right;
-      texts[3 * i + 2] = unions[i];
-    }
-    index.find_all(std::span(texts).first(3 * n), std::span(ids).first(3 * n));
-    for (size_t i = 0; i < n; ++i) {
-      merges.push_back({ids[3 * i], ids[3 * i + 1], ids[3 * i + 2]});
+      merges.push_back({ids[2 * i], ids[2 * i + 1], unions.find(halves[i])});
     }
     halves = halves.subspan(n);
   }

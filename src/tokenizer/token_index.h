@@ -21,18 +21,26 @@ class TokenIndex {
   int32_t find(std::string_view text) const;
   // ids[i] = find(texts[i]), the waits for memory overlapping. As many ids as texts.
   void find_all(std::span<const std::string_view> texts, std::span<int32_t> ids) const;
+  // The text of an id, empty outside of the vocabulary.
+  std::string_view text(int32_t id) const {
+    const auto at = static_cast<size_t>(id);
+    return at < tokens_.size() ? std::string_view(tokens_[at]) : std::string_view();
+  }
   // An id whose text also belongs to a lower id, or kNoToken when all texts differ.
   int32_t repeated() const { return repeated_; }
 
  private:
   struct Slot {
-    uint32_t tag = 0;  // upper half of the hash
+    uint64_t key = 0;
     int32_t id = kNoToken;
   };
-  size_t find_slot(std::string_view text, uint64_t hash) const;  // its slot, or the free one
+  static uint64_t key_of(std::string_view text);
+  size_t home(uint64_t key) const { return (key * 0x9E3779B97F4A7C15U) >> shift_; }
+  size_t slot_of(std::string_view text, uint64_t key) const;  // its slot, or the free one
 
   std::span<const std::string> tokens_;
-  std::vector<Slot> slots_;  // a power of two, at most half of them taken
+  std::vector<Slot> slots_;  // a power of two, at most two thirds of them taken
+  int shift_ = 0;
   int32_t repeated_ = kNoToken;
 };
 

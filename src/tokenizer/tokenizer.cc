@@ -85,18 +85,20 @@ Result<Tokenizer> Tokenizer::create(Vocabulary vocabulary) {
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   std::vector<int32_t> ids;
   if (options.add_bos) ids.push_back(vocabulary_.bos);
+  Bpe::Scratch scratch;
   split_at_added(raw_[options.parse_special ? 1 : 0], text, ids, [&](std::string_view part) {
-    encode_normalized(part, options.parse_special, ids);
+    encode_normalized(part, options.parse_special, scratch, ids);
   });
   return ids;
 }
 
-void Tokenizer::encode_normalized(std::string_view text, bool parse_special,
+void Tokenizer::encode_normalized(std::string_view text, bool parse_special, Bpe::Scratch& scratch,
                                   std::vector<int32_t>& ids) const {
   const AddedTokenFinder& finder = normalized_[parse_special ? 1 : 0];
-  if (finder.empty()) return bpe_.encode(text, ids);  // takes spaces and U+2581 alike
+  if (finder.empty()) return bpe_.encode(text, scratch, ids);  // takes spaces and U+2581 alike
   const std::string normalized = replace_all(text, " ", kSpaceMark);
-  split_at_added(finder, normalized, ids, [&](std::string_view part) { bpe_.encode(part, ids); });
+  split_at_added(finder, normalized, ids,
+                 [&](std::string_view part) { bpe_.encode(part, scratch, ids); });
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, SpecialText special) const {

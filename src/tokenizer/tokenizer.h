@@ -58,7 +58,7 @@ class Tokenizer {
 
  private:
   Tokenizer(Vocabulary vocabulary, Bpe bpe);
-  void encode_normalized(std::string_view text, bool parse_special,
+  void encode_normalized(std::string_view text, bool parse_special, Bpe::Scratch& scratch,
                          std::vector<int32_t>& ids) const;
 
   Vocabulary vocabulary_;
