@@ -16,7 +16,7 @@ TEST(Quote, EscapesWhatATerminalWouldObey) {
 TEST(Quote, CutsLongTextButNoCharacterInHalf) {
   EXPECT_EQ(quote(std::string(80, 'x')), fmt::format("\"{:x>80}\"", ""));
   EXPECT_EQ(quote(std::string(81, 'x')), fmt::format("\"{:x>80}\"...", ""));
-  EXPECT_EQ(quote(std::string(79, 'x') + "\u00E9"), fmt::format("\"{:x>79}\"...", ""));
+  EXPECT_EQ(quote(std::string(79, 'x').append("\u00E9")), fmt::format("\"{:x>79}\"...", ""));
 }
 
 }  // namespace

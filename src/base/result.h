@@ -25,9 +25,10 @@ struct Error {
 };
 
 // error(code, "{}: {} expected, found {}", ...): the usual way to make one.
+Error format_error(ErrorCode code, fmt::string_view text, fmt::format_args args);
 template <class... Args>
 Error error(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
-  return {code, fmt::format(text, std::forward<Args>(args)...)};
+  return format_error(code, text, fmt::make_format_args(args...));
 }
 
 template <class T>

@@ -192,8 +192,8 @@ TEST(JinjaHostile, WorkIsBounded) {
 TEST(JinjaHostile, OutputAndStringsAreBounded) {
   const char* kTemplates[] = {"{{ 'x' * 1000000000 }}",
                               "{{ [0] * 1000000000 }}",
-                              "{% set n = namespace(a='x') %}{% for i in range(100) %}{% set n.a = "
-                              "n.a ~ n.a %}{% endfor %}",
+                              ("{% set n = namespace(a='x') %}{% for i in range(100) %}"
+                               "{% set n.a = n.a ~ n.a %}{% endfor %}"),
                               "{% set a = 'x' * 10000 %}{{ a.replace('', a) }}",
                               "{{ ('x' * 10000) | replace('x', 'y' * 1000) }}",
                               "{% set a = 'x' * 600000 %}{{ a }}{{ a }}",

@@ -16,7 +16,6 @@ using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr uint64_t kMax = ~uint64_t{0};
 Result<GgufFile> parse(const std::vector<std::byte>& bytes) {
   return GgufFile::parse(bytes, "test.gguf");
 }

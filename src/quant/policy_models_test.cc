@@ -308,7 +308,7 @@ TEST(PolicyModels, SafeKeepsPerLayerEmbeddingsAtEightBits) {
 
 // The table of docs/quantization.md. A line that is missing there is printed as it should be.
 TEST(PolicyModels, TheDocumentationHasTheSizes) {
-  std::ifstream file(std::string(HF2Q_TEST_DATA) + "/../../docs/quantization.md");
+  std::ifstream file(HF2Q_TEST_DATA "/../../docs/quantization.md");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   for (const Geometry& g : kModels) {
     const std::string line = fmt::format("| {} | {} | {} | {} |", g.name,

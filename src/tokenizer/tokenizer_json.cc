@@ -40,7 +40,7 @@ std::string_view kind_of(const dom::element& value) {
 std::string shown(const dom::element& value) {
   constexpr size_t kMost = 120;
   std::string text = simdjson::minify(value);
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  if (text.size() > kMost) text.replace(kMost, std::string::npos, "...");
   return text;
 }
 
