@@ -85,13 +85,7 @@ std::vector<std::string> expand_spellings(int argc, char** argv) {
   return words;
 }
 
-}  // namespace
-}  // namespace hf2q::app
-
-int main(int argc, char** argv) {
-  using namespace hf2q::app;
-  using hf2q::remove_unfinished_files;
-  install_interrupt_handler();
+int run(int argc, char** argv) {
   CLI::App program{"hf2q: quantized Gemma 4 models, from checkpoint to answer", "hf2q"};
   Globals globals;
   program.set_version_flag("--version", HF2Q_VERSION);
@@ -111,15 +105,33 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& parse_error) {
     if (parse_error.get_exit_code() == 0) return program.exit(parse_error);  // --help, --version
     return usage_error(program, parse_error, argc, argv);
-  } catch (const std::exception& failure) {
-    // A library's last word: output that cannot be written, memory that is not there.
-    remove_unfinished_files();
-    fmt::print(stderr, "hf2q: error: {}\n", failure.what());
-    return kFailure;
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     fmt::print(stderr, "hf2q: error: cannot write to stdout\n");
     return kFailure;
   }
   return globals.exit_code;
+}
+
+// Nothing in here may throw, so the line goes through C's own function.
+int died(const char* reason) noexcept {
+  remove_unfinished_files();
+  std::fprintf(stderr, "hf2q: error: %s\n", reason);
+  return kFailure;
+}
+
+}  // namespace
+}  // namespace hf2q::app
+
+// Exceptions are a library's last word: output that cannot be written, memory that is not there.
+int main(int argc, char** argv) {
+  using namespace hf2q::app;
+  try {
+    install_signal_handlers();
+    return run(argc, argv);
+  } catch (const std::exception& failure) {
+    return died(failure.what());
+  } catch (...) {
+    return died("an unknown exception");
+  }
 }

@@ -19,6 +19,14 @@ extern "C" void interrupted(int /*signal*/) {
   _exit(kInterrupted);
 }
 
+extern "C" void lost_input(int /*signal*/) {
+  static constexpr std::string_view kLine =
+      "hf2q: error: a file was cut short or became unreadable while it was being read\n";
+  remove_unfinished_files();
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine.data(), kLine.size());
+  _exit(kBadInput);
+}
+
 int exit_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -70,10 +78,12 @@ std::string human_duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
-void install_interrupt_handler() {
+void install_signal_handlers() {
   struct sigaction action = {};
   action.sa_handler = interrupted;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(signal, &action, nullptr);
+  action.sa_handler = lost_input;
+  sigaction(SIGBUS, &action, nullptr);
   // Writing past the limit on a file's size is an error like a full disk, not the end.
   std::signal(SIGXFSZ, SIG_IGN);
 }

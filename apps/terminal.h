@@ -27,9 +27,10 @@ std::string human_bytes(uint64_t bytes);     // "1.5 GiB"
 std::string human_duration(double seconds);  // "1m05s"
 std::string human_count(uint64_t count);     // "11.2 M"
 
-// Ends the process with kInterrupted on SIGINT, SIGTERM, SIGHUP and SIGQUIT, after removing
-// unfinished files.
-void install_interrupt_handler();
+// Ends the process after removing unfinished files: with kInterrupted on SIGINT, SIGTERM, SIGHUP
+// and SIGQUIT; with kBadInput and a line on stderr on SIGBUS, which is how the kernel reports that
+// a mapped file became shorter or cannot be read.
+void install_signal_handlers();
 
 // One line on stderr that is drawn over and over; silent when stderr is no terminal.
 class ProgressLine {

@@ -66,15 +66,34 @@ expect_exit 1 "cannot write" bash -c "trap '' XFSZ; ulimit -f 1000; exec '$hf2q'
 # A folder that cannot be written to.
 expect_exit 1 "cannot create" "$hf2q" convert $model -o "$work/none/out.gguf"
 
+# Runs COMMAND... in the background as $child until its temporary file for $out is there.
+start_writing() {
+  "$@" >/dev/null 2>"$work/stderr" &
+  child=$!
+  for _ in $(seq 1000); do
+    if compgen -G "$out.tmp.*" >/dev/null; then return; fi
+    sleep 0.01
+  done
+  fail "no temporary file: $*"
+}
+# ... and how it ended: exit CODE, nothing left.
+expect_end() {
+  local status=0
+  wait $child || status=$?
+  expect_equal "$1" $status "exit code after $2"
+  ! compgen -G "$out*" >/dev/null || fail "files left after $2: $(echo "$out"*)"
+}
+
 # An interrupt leaves no half file.
-"$hf2q" convert $model -o "$out" --quant q2_k -t 1 >/dev/null 2>&1 &
-child=$!
-for _ in $(seq 100); do
-  if compgen -G "$out.tmp.*" >/dev/null; then break; fi
-  sleep 0.01
-done
+start_writing "$hf2q" convert $model -o "$out" --quant q2_k -t 1
 kill -INT $child
-status=0
-wait $child || status=$?
-expect_equal 130 $status "exit code after an interrupt"
-! compgen -G "$out*" >/dev/null || fail "files left: $(echo "$out"*)"
+expect_end 130 "an interrupt"
+
+# A part that becomes shorter after it was mapped.
+copy
+start_writing "$hf2q" convert "$work/copy" -o "$out" --quant q2_k -t 1
+kill -STOP $child
+truncate -s 4096 "$work"/copy/*.safetensors
+kill -CONT $child
+expect_end 3 "the input was cut"
+grep -q "cut short" "$work/stderr" || fail "no line about the input that was cut"
