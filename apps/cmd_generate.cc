@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "engine/generate.h"
 #include "model_flags.h"
+#include "soft_flags.h"
 #include "terminal.h"
 
 namespace hf2q::app {
@@ -27,6 +28,7 @@ struct GenerateFlags {
   std::string chat_template;
   std::string thinking = "off";
   std::vector<std::string> stops;
+  std::vector<std::string> soft;
   int64_t n_predict = -1;
   bool raw = false;
   bool ignore_eos = false;
@@ -73,10 +75,7 @@ Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlag
     TRY(rendered, jinja.render({{{"role", "user"}, {"content", text}}}, nullptr, options));
     text = std::move(rendered);
   }
-  std::vector<int32_t> ids = tokenizer.encode(text, {.add_bos = false, .parse_special = true});
-  const int32_t bos = tokenizer.vocabulary().bos;
-  if (ids.empty() || ids.front() != bos) ids.insert(ids.begin(), bos);
-  return ids;
+  return encode_prompt(tokenizer, text);
 }
 
 void print_stats(Engine& engine, size_t n_prompt, const Generation& generation) {
@@ -100,6 +99,8 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
   options.n_predict = flags.n_predict;
   options.stops = flags.stops;
   options.ignore_eos = flags.ignore_eos;
+  TRY(soft, read_soft_rows(flags.soft, engine->config()));
+  options.soft = std::move(soft);
   options.on_text = [&](std::string_view text) {
     if (!flags.json) {
       std::fwrite(text.data(), 1, text.size(), stdout);
@@ -147,6 +148,7 @@ void add_generate(CLI::App& program, Globals& globals) {
       ->capture_default_str();
   command->add_flag("--json", flags->json,
                     "One object on stdout: token_ids, text, finish_reason, prompt_tokens");
+  add_soft_flag(*command, flags->soft);
   add_sampling_flags(*command, flags->sampling);
   add_model_flags(*command, flags->model);
   command->callback([=, &globals] {

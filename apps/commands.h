@@ -17,6 +17,7 @@ void add_info(CLI::App& program, Globals& globals);
 void add_generate(CLI::App& program, Globals& globals);
 void add_embed(CLI::App& program, Globals& globals);
 void add_perplexity(CLI::App& program, Globals& globals);
+void add_logits(CLI::App& program, Globals& globals);
 void add_tokenize(CLI::App& program, Globals& globals);
 
 }  // namespace hf2q::app

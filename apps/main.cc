@@ -99,6 +99,7 @@ int run(int argc, char** argv) {
   add_generate(program, globals);
   add_embed(program, globals);
   add_perplexity(program, globals);
+  add_logits(program, globals);
   add_tokenize(program, globals);
   try {
     program.parse(expand_spellings(argc, argv));

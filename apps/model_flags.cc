@@ -223,6 +223,13 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens) {
   return ids;
 }
 
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<int32_t> ids = tokenizer.encode(text, {.add_bos = false, .parse_special = true});
+  const int32_t bos = tokenizer.vocabulary().bos;
+  if (ids.empty() || ids.front() != bos) ids.insert(ids.begin(), bos);
+  return ids;
+}
+
 Result<std::string> read_text_file(const std::string& path) {
   TRY(file, MappedFile::open(path));
   const std::span<const std::byte> bytes = file.bytes();

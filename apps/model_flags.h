@@ -54,6 +54,8 @@ Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFil
 
 // "1 2 3" or "1,2,3", also with brackets; ids below n_tokens.
 Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens);
+// The text as it is, markers recognised, behind exactly one BOS.
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text);
 // "512m", "2g", or plain bytes.
 Result<uint64_t> parse_bytes(const std::string& text);
 Result<std::string> read_text_file(const std::string& path);

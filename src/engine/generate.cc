@@ -131,7 +131,7 @@ Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t h
 }
 
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
-                   std::span<const SoftRows> soft) {
+                   std::span<const SoftRows> soft, const PromptHooks& hooks) {
   TRY_OK(check_prompt(engine, sequence, ids));
   TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim));
   const SoftIndex index = index_soft(soft, ids.size());
@@ -150,10 +150,11 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
       row.soft = index.row[i];
       row.block = index.block[i];
       row.token = row.soft >= 0 ? 0 : ids[i];
-      if (i + 1 == ids.size()) row.wants = wants;
+      if (hooks.every_row || i + 1 == ids.size()) row.wants = wants;
     }
     Sequence* one[] = {&sequence};
-    TRY_OK(engine.run(batch, one));
+    TRY_OK(engine.run(batch, one, hooks.observer));
+    if (hooks.after_batch) hooks.after_batch();
     at = end;
   }
   return Ok{};

@@ -44,11 +44,18 @@ struct Generation {
 // Checks of the soft rows against a prompt of n_prompt tokens: kInvalidArgument naming the range.
 Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim);
 
+// For who looks at more of a prompt than its last row.
+struct PromptHooks {
+  bool every_row = false;              // every row wants what the last one does
+  const Observer* observer = nullptr;  // of each batch
+  std::function<void()> after_batch;   // engine.logits() or engine.hidden() are those of the batch
+};
+
 // Reads the prompt behind what the sequence holds, in batches of the engine's size; the last row's
 // logits are in engine.logits() afterwards. kInvalidArgument: an empty prompt, an id outside of the
 // vocabulary, a prompt that is longer than the context (with both numbers).
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
-                   std::span<const SoftRows> soft = {});
+                   std::span<const SoftRows> soft = {}, const PromptHooks& hooks = {});
 
 Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const int32_t> prompt,
                             const GenerateOptions& options);

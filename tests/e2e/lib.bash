@@ -17,3 +17,31 @@ expect_exit() {
 
 # expect_equal EXPECTED FOUND WHAT
 expect_equal() { [ "$1" = "$2" ] || fail "$3: \"$1\" expected, found \"$2\""; }
+
+# convert_small NAME OUT [FLAGS...]: a checkpoint of tests/data, which has no tokenizer of its own.
+convert_small() {
+  local name=$1 out=$2
+  shift 2
+  mkdir "$work/$name"
+  cp "tests/data/$name"/{config.json,generation_config.json,model.safetensors} models/tiny-gemma4/tokenizer.json "$work/$name/"
+  "$hf2q" convert "$work/$name" -o "$out" "$@" >/dev/null
+}
+
+# tensor FILE NAME: the values of an F32 tensor of a safetensors file, one a line.
+tensor() {
+  local file=$1 header entry begin end
+  header=$(od -A n -t u8 -N 8 "$file" | tr -d ' ')
+  entry=$(head -c $((8 + header)) "$file" | tail -c +9 | grep -o "\"$2\":{[^}]*}") || fail "$file: no tensor $2"
+  [[ $entry =~ \"F32\" && $entry =~ \"data_offsets\":\[([0-9]+),([0-9]+)\] ]] || fail "$file: $entry"
+  begin=${BASH_REMATCH[1]} end=${BASH_REMATCH[2]}
+  od -A n -v -t f4 -w4 -j $((8 + header + begin)) -N $((end - begin)) "$file"
+}
+
+# expect_close TOLERANCE WHAT EXPECTED FOUND: two files of as many numbers, each within TOLERANCE.
+expect_close() {
+  paste "$3" "$4" | awk -v most="$1" '
+    NF != 2 { bad = 1; exit }
+    { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d }
+    END { if (bad || NR == 0 || worst > most) { print "difference " worst " in " NR " values"; exit 1 } }' ||
+    fail "$2 differs"
+}
