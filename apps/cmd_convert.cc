@@ -33,6 +33,7 @@ Result<std::string> download(const std::string& repo) {
   std::array<std::string, 8> words = {"huggingface-cli", "download", repo,      "--include",
                                       "*.safetensors",   "*.json",   "*.jinja", "tokenizer*"};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t child = 0;

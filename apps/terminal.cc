@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kRedrawInterval = std::chrono::milliseconds(50);
 
-extern "C" void interrupted(int /*signal*/) {
+extern "C" void end_at_signal(int /*signal*/) {
   remove_unfinished_files();
   _exit(kInterrupted);
 }
@@ -72,7 +72,7 @@ std::string human_count(uint64_t count) {
 }
 
 std::string human_duration(double seconds) {
-  const auto whole = static_cast<uint64_t>(seconds + 0.5);
+  const auto whole = static_cast<uint64_t>(std::llround(seconds));
   if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
   if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   return fmt::format("{}s", whole);
@@ -80,7 +80,7 @@ std::string human_duration(double seconds) {
 
 void install_signal_handlers() {
   struct sigaction action = {};
-  action.sa_handler = interrupted;
+  action.sa_handler = end_at_signal;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(signal, &action, nullptr);
   action.sa_handler = lost_input;
   sigaction(SIGBUS, &action, nullptr);

@@ -12,7 +12,7 @@
 namespace hf2q {
 namespace {
 
-Error system_error(const std::string& path, const char* what) {
+Error cannot_read(const std::string& path, const char* what) {
   return error(ErrorCode::kNotFound, "{}: cannot {}: {}", path, what, std::strerror(errno));
 }
 
@@ -29,10 +29,10 @@ std::pair<void*, size_t> inner_pages(std::span<const std::byte> range) {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return system_error(path, "open");
+  if (fd < 0) return cannot_read(path, "open");
   struct stat info = {};
   if (fstat(fd, &info) != 0) {
-    Error failure = system_error(path, "stat");
+    Error failure = cannot_read(path, "stat");
     ::close(fd);
     return failure;
   }
@@ -46,7 +46,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   if (size > 0) {
     void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (address == MAP_FAILED) {
-      Error failure = system_error(path, "map");
+      Error failure = cannot_read(path, "map");
       ::close(fd);
       return failure;
     }

@@ -40,7 +40,7 @@ void forget(const std::string& temporary) {
   }
 }
 
-Error system_error(const std::string& path, const char* what) {
+Error cannot_write(const std::string& path, const char* what) {
   return error(ErrorCode::kIo, "{}: cannot {}: {}", path, what, std::strerror(errno));
 }
 
@@ -67,7 +67,7 @@ Result<OutputFile> OutputFile::create(const std::string& name) {
   file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file.fd_ < 0) {
     file.temporary_.clear();
-    return system_error(path, "create");
+    return cannot_write(path, "create");
   }
   remember(file.temporary_);
   return file;
@@ -90,7 +90,7 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error(path_, "write");
+    if (written < 0) return cannot_write(path_, "write");
     bytes = bytes.subspan(static_cast<size_t>(written));
     size_ += static_cast<uint64_t>(written);
   }
@@ -108,9 +108,9 @@ Status OutputFile::write_zeros(uint64_t count) {
 }
 
 Status OutputFile::commit() {
-  if (fsync(fd_) != 0) return system_error(path_, "flush");
-  if (::close(std::exchange(fd_, -1)) != 0) return system_error(path_, "close");
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) return system_error(path_, "rename to");
+  if (fsync(fd_) != 0) return cannot_write(path_, "flush");
+  if (::close(std::exchange(fd_, -1)) != 0) return cannot_write(path_, "close");
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_, "rename to");
   forget(temporary_);
   temporary_.clear();
   return Ok{};

@@ -5,6 +5,7 @@
 
 namespace hf2q {
 
+// NOLINTNEXTLINE(readability-function-size): lines of the template
 std::string_view gemma4_template_text() {
   static constexpr std::string_view kText =
       R"jinja({#- Gemma 4 conversations. Inputs: messages, tools, add_generation_prompt, enable_thinking,

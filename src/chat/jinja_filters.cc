@@ -14,24 +14,15 @@ namespace {
 
 using ListPtr = std::shared_ptr<const List>;
 
-bool given(const Value& value) {
-  return !value.is(Kind::kUndefined) && !value.is(Kind::kNone);
-}
-
 Result<int64_t> integer_or(Runtime& rt, const Value& value, int64_t otherwise) {
-  if (!given(value)) return otherwise;
+  if (!value.given()) return otherwise;
   if (!value.is_integral()) return rt.fail("an integer expected, found {}", value.type_name());
   return value.as_int();
 }
 
-Result<Value> new_string(Runtime& rt, std::string_view text) {
-  TRY_OK(rt.spend(text.size()));
-  return rt.make_string(std::string(text));
-}
-
 // `item` itself, or what the dotted path `attribute` leads to.
 Result<Value> attribute_of(Runtime& rt, const Value& item, const Value& attribute) {
-  if (!given(attribute)) return item;
+  if (!attribute.given()) return item;
   if (attribute.is_integral()) return get_item(rt, item, attribute);
   if (!attribute.is(Kind::kString)) return rt.fail("an attribute's name must be a string");
   Value at = item;
@@ -104,14 +95,14 @@ Result<Value> filter_text(Runtime& rt, const Value& self, const Args&) {
 
 Result<Value> filter_trim(Runtime& rt, const Value& self, const Args& args) {
   TRY(text, str_of(rt, self));
-  if (!given(args.positional[0])) return new_string(rt, strip_right(strip_left(text)));
+  if (!args.positional[0].given()) return rt.copy_string(strip_right(strip_left(text)));
   TRY(chars, str_of(rt, args.positional[0]));
   TRY_OK(rt.spend(text.size() * (chars.size() / 16 + 1)));
-  return new_string(rt, strip_right(strip_left(text, chars), chars));
+  return rt.copy_string(strip_right(strip_left(text, chars), chars));
 }
 
 // Words begin after white space, hyphens and opening brackets.
-std::string title(std::string_view text) {
+std::string title_of_words(std::string_view text) {
   std::string out;
   bool first = true;
   for (const std::string_view one : code_points(text)) {
@@ -126,7 +117,7 @@ std::string title(std::string_view text) {
 Result<Value> filter_title(Runtime& rt, const Value& self, const Args&) {
   TRY(text, str_of(rt, self));
   TRY_OK(rt.spend(16 * text.size()));
-  return rt.make_string(title(text));
+  return rt.make_string(title_of_words(text));
 }
 
 Result<Value> filter_escape(Runtime& rt, const Value& self, const Args&) {
@@ -195,7 +186,7 @@ Result<Value> filter_indent(Runtime& rt, const Value& self, const Args& args) {
 Result<Value> filter_join(Runtime& rt, const Value& self, const Args& args) {
   TRY(items, items_of(rt, self));
   std::string separator;
-  if (given(args.positional[0])) TRY_OK(append_str(rt, args.positional[0], separator));
+  if (args.positional[0].given()) TRY_OK(append_str(rt, args.positional[0], separator));
   std::string out;
   for (size_t i = 0; i < items->items.size(); ++i) {
     if (i > 0) TRY_OK(append_str(rt, Value::string(separator), out));
@@ -209,13 +200,13 @@ Result<Value> filter_tojson(Runtime& rt, const Value& self, const Args& args) {
   JsonStyle style;
   style.ensure_ascii = args.positional[0].truthy();
   style.sort_keys = args.positional[3].truthy();
-  if (given(args.positional[1])) {
+  if (args.positional[1].given()) {
     TRY(indent, integer_or(rt, args.positional[1], 0));
     if (indent > 100) return rt.fail("tojson: at most 100 spaces of indent, found {}", indent);
     style.indent = static_cast<int>(std::max<int64_t>(indent, 0));
     style.item_separator.assign(1, ',');
   }
-  if (given(args.positional[2])) {
+  if (args.positional[2].given()) {
     TRY(separators, items_of(rt, args.positional[2]));
     if (separators->items.size() != 2) return rt.fail("tojson: separators must be a pair");
     TRY(item, str_of(rt, separators->items[0]));
@@ -254,7 +245,7 @@ bool parse_double(std::string_view text, double* value) {
 }
 
 Result<Value> filter_int(Runtime& rt, const Value& self, const Args& args) {
-  const Value otherwise = given(args.positional[0]) ? args.positional[0] : Value::integer(0);
+  const Value otherwise = args.positional[0].given() ? args.positional[0] : Value::integer(0);
   if (self.is_integral()) return Value::integer(self.as_int());
   if (self.is(Kind::kFloat)) {
     return std::isnan(self.as_double()) ? otherwise : truncated(rt, self.as_double());
@@ -279,7 +270,7 @@ Result<Value> filter_float(Runtime&, const Value& self, const Args& args) {
   if (self.is(Kind::kString) && parse_double(self.as_string(), &number)) {
     return Value::number(number);
   }
-  return given(args.positional[0]) ? args.positional[0] : Value::number(0);
+  return args.positional[0].given() ? args.positional[0] : Value::number(0);
 }
 
 Result<Value> filter_round(Runtime& rt, const Value& self, const Args& args) {
@@ -288,7 +279,7 @@ Result<Value> filter_round(Runtime& rt, const Value& self, const Args& args) {
   if (precision < 0 || precision > 300) {
     return rt.fail("round: a precision within 0 to 300 expected, found {}", precision);
   }
-  const std::string method = given(args.positional[1]) && args.positional[1].is(Kind::kString)
+  const std::string method = args.positional[1].given() && args.positional[1].is(Kind::kString)
                                  ? args.positional[1].as_string()
                                  : "common";
   const double value = self.as_double();
@@ -312,7 +303,7 @@ Result<Value> filter_abs(Runtime& rt, const Value& self, const Args&) {
 
 Result<Value> filter_sum(Runtime& rt, const Value& self, const Args& args) {
   TRY(items, items_of(rt, self));
-  Value total = given(args.positional[1]) ? args.positional[1] : Value::integer(0);
+  Value total = args.positional[1].given() ? args.positional[1] : Value::integer(0);
   for (const Value& item : items->items) {
     TRY(value, attribute_of(rt, item, args.positional[0]));
     TRY(next, binary(rt, BinaryOp::kAdd, total, value));

@@ -9,19 +9,10 @@
 namespace hf2q::jinja {
 namespace {
 
-bool given(const Value& value) {
-  return !value.is(Kind::kUndefined) && !value.is(Kind::kNone);
-}
-
-Result<Value> new_string(Runtime& rt, std::string_view text) {
-  TRY_OK(rt.spend(text.size()));
-  return rt.make_string(std::string(text));
-}
-
 Result<Value> new_strings(Runtime& rt, const std::vector<std::string_view>& pieces) {
   std::vector<Value> items;
   for (const std::string_view piece : pieces) {
-    TRY(item, new_string(rt, piece));
+    TRY(item, rt.copy_string(piece));
     items.push_back(std::move(item));
   }
   return rt.make_list(std::move(items));
@@ -34,7 +25,7 @@ Result<std::string_view> text_argument(Runtime& rt, const Value& value) {
 
 // A count where -1, none and absence mean all.
 Result<size_t> count_argument(Runtime& rt, const Value& value) {
-  if (!given(value)) return SIZE_MAX;
+  if (!value.given()) return SIZE_MAX;
   if (!value.is_integral()) return rt.fail("an integer expected, found {}", value.type_name());
   return value.as_int() < 0 ? SIZE_MAX : static_cast<size_t>(value.as_int());
 }
@@ -44,16 +35,16 @@ Result<size_t> count_argument(Runtime& rt, const Value& value) {
 template <bool kLeft, bool kRight>
 Result<Value> str_strip(Runtime& rt, const Value& self, const Args& args) {
   std::string_view text = self.as_string();
-  if (!given(args.positional[0])) {
+  if (!args.positional[0].given()) {
     if (kLeft) text = strip_left(text);
     if (kRight) text = strip_right(text);
-    return new_string(rt, text);
+    return rt.copy_string(text);
   }
   TRY(chars, text_argument(rt, args.positional[0]));
   TRY_OK(rt.spend(text.size() * (chars.size() / 16 + 1)));
   if (kLeft) text = strip_left(text, chars);
   if (kRight) text = strip_right(text, chars);
-  return new_string(rt, text);
+  return rt.copy_string(text);
 }
 
 template <std::string (*kMap)(std::string_view)>
@@ -109,7 +100,7 @@ Result<Value> str_cased(Runtime& rt, const Value& self, const Args&) {
 Result<Value> str_split(Runtime& rt, const Value& self, const Args& args) {
   const std::string_view text = self.as_string();
   TRY(limit, count_argument(rt, args.positional[1]));
-  if (!given(args.positional[0])) {
+  if (!args.positional[0].given()) {
     TRY_OK(rt.spend(16 * text.size()));
     return new_strings(rt, split_space(text, limit));
   }
@@ -164,14 +155,14 @@ Result<Value> str_removeprefix(Runtime& rt, const Value& self, const Args& args)
   std::string_view text = self.as_string();
   TRY(prefix, text_argument(rt, args.positional[0]));
   if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-  return new_string(rt, text);
+  return rt.copy_string(text);
 }
 
 Result<Value> str_removesuffix(Runtime& rt, const Value& self, const Args& args) {
   std::string_view text = self.as_string();
   TRY(suffix, text_argument(rt, args.positional[0]));
   if (text.ends_with(suffix)) text.remove_suffix(suffix.size());
-  return new_string(rt, text);
+  return rt.copy_string(text);
 }
 
 Result<Value> str_replace(Runtime& rt, const Value& self, const Args& args) {

@@ -26,6 +26,11 @@ Result<Value> Runtime::make_string(std::string text) {
   return Value::string(std::move(text));
 }
 
+Result<Value> Runtime::copy_string(std::string_view text) {
+  TRY_OK(spend(text.size()));
+  return make_string(std::string(text));
+}
+
 Result<Value> Runtime::make_list(std::vector<Value> items, bool tuple) {
   TRY_OK(spend(64 + items.size() * sizeof(Value)));
   auto list = std::make_shared<List>();

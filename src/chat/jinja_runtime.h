@@ -26,6 +26,7 @@ class Runtime {
 
   // The only ways to make strings and containers that a template can let grow.
   Result<Value> make_string(std::string text);
+  Result<Value> copy_string(std::string_view text);  // spends its length too
   Result<Value> make_list(std::vector<Value> items, bool tuple = false);
   Result<Value> make_dict(std::vector<std::pair<Value, Value>> entries);
   Namespace& make_namespace() { return namespaces_.emplace_back(); }

@@ -62,6 +62,7 @@ class Value {
 
   Kind kind() const { return static_cast<Kind>(state_.index()); }
   bool is(Kind kind) const { return this->kind() == kind; }
+  bool given() const { return !is(Kind::kUndefined) && !is(Kind::kNone); }
   bool is_number() const { return is(Kind::kBool) || is(Kind::kInt) || is(Kind::kFloat); }
   bool is_integral() const { return is(Kind::kBool) || is(Kind::kInt); }
 

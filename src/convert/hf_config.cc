@@ -138,7 +138,7 @@ Status read_per_layer_config(const Reader& text, Config& config, const std::stri
                    "{}: per_layer_config: objects named by layers below {} expected, found \"{}\"",
                    where, config.n_layers, name);
     }
-    Reader values(entry, where + ": per_layer_config." + name);
+    Reader values(entry, fmt::format("{}: per_layer_config.{}", where, name));
     LayerConfig& target = config.layers[layer];
     target.head_dim = values.number("head_dim", target.head_dim);
     target.n_kv_heads = values.number("num_key_value_heads", target.n_kv_heads);

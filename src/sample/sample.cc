@@ -11,8 +11,6 @@
 namespace hf2q {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
 bool has_repeat_penalty(const SamplingParams& params) {
   return params.repeat_penalty != 1 && params.penalty_last_n != 0;
 }
@@ -29,7 +27,7 @@ bool adjusts(const SampleInput& input, const SamplingParams& params) {
 void apply_mask(std::span<const uint64_t> allowed, std::span<float> logits) {
   if (allowed.empty()) return;
   for (size_t t = 0; t < logits.size(); ++t) {
-    if ((allowed[t / 64] >> (t % 64) & 1) == 0) logits[t] = kMinusInfinity;
+    if ((allowed[t / 64] >> (t % 64) & 1) == 0) logits[t] = kImpossible;
   }
 }
 
@@ -83,7 +81,7 @@ std::span<const float> adjusted_logits(const SampleInput& input, const SamplingP
   const std::span<float> logits = scratch.logits;
   apply_mask(input.allowed, logits);
   for (int32_t token : params.suppressed_tokens) {
-    logits[static_cast<size_t>(token)] = kMinusInfinity;
+    logits[static_cast<size_t>(token)] = kImpossible;
   }
   for (const LogitBias& entry : params.logit_bias) {
     logits[static_cast<size_t>(entry.token)] += entry.bias;
@@ -133,7 +131,7 @@ void select_nucleus(std::span<const float> logits, float max, double top_p,
 void select_all(std::span<const float> logits, std::vector<Candidate>& candidates) {
   candidates.clear();
   for (size_t t = 0; t < logits.size(); ++t) {
-    if (logits[t] != kMinusInfinity) candidates.push_back({static_cast<int32_t>(t), logits[t]});
+    if (logits[t] != kImpossible) candidates.push_back({static_cast<int32_t>(t), logits[t]});
   }
 }
 
@@ -188,7 +186,7 @@ Result<int32_t> sample(const SampleInput& input, const SamplingParams& params,
   TRY_OK(max_logit(input.logits));
   const std::span<const float> logits = adjusted_logits(input, params, scratch);
   TRY(max, max_logit(logits));
-  if (max == kMinusInfinity) {
+  if (max == kImpossible) {
     return error(ErrorCode::kInvalidArgument,
                  "no token can follow: all {} are suppressed or outside the mask", logits.size());
   }

@@ -8,7 +8,6 @@
 namespace hf2q {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 // Logits that are looked at together: enough for the loop over them to become vector instructions,
 // few enough that one interesting logit among them costs little.
 constexpr size_t kBlock = 64;
@@ -72,27 +71,27 @@ class Selection {
 
   size_t k_;
   std::vector<Candidate>& best_;
-  float threshold_ = kMinusInfinity;
+  float threshold_ = kImpossible;
 };
 
 }  // namespace
 
 Result<float> max_logit(std::span<const float> logits) {
-  int32_t low = order_key(kMinusInfinity);
+  int32_t low = order_key(kImpossible);
   int32_t high = low;
   for (float logit : logits) {
     const int32_t key = order_key(logit);
     low = std::min(low, key);
     high = std::max(high, key);
   }
-  if (low < order_key(kMinusInfinity) || high >= order_key(-kMinusInfinity)) {
+  if (low < order_key(kImpossible) || high >= order_key(-kImpossible)) {
     return not_finite(logits);
   }
   return from_order_key(high);
 }
 
 int32_t best_token(std::span<const float> logits, float max) {
-  if (max == kMinusInfinity) return -1;
+  if (max == kImpossible) return -1;
   const size_t block = find_block(logits, 0, [max](float logit) { return logit == max; });
   const auto first = std::find(logits.begin() + static_cast<ptrdiff_t>(block), logits.end(), max);
   return first == logits.end() ? -1 : static_cast<int32_t>(first - logits.begin());

@@ -4,12 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
 
 namespace hf2q {
+
+// The logit of a token that cannot come.
+inline constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
 struct Candidate {
   int32_t token;
@@ -20,7 +24,7 @@ inline bool better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-// The highest logit; logits [vocab_size], -infinity marks a token that cannot come.
+// The highest logit; logits [vocab_size], kImpossible included.
 // Fails with kCorrupt, naming the first place, when a logit is NaN or +infinity.
 Result<float> max_logit(std::span<const float> logits);
 
