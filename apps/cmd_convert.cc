@@ -6,10 +6,12 @@
 
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
+#include <regex>
 
+#include "base/quote.h"
 #include "commands.h"
+#include "convert/hf_metadata.h"
 #include "quantize_flags.h"
 #include "terminal.h"
 
@@ -60,22 +62,32 @@ Result<std::string> download(const std::string& repo) {
   return output.substr(output.rfind('\n') + 1);
 }
 
-std::string default_output(const std::string& folder, const std::string& quant) {
-  const std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
-  const std::string name = path.has_filename() ? path.filename() : path.parent_path().filename();
-  return name + "-" + quant + ".gguf";
+// ORG/NAME in the letters that a repository may have; so no flag of the client, and no path.
+Status check_repo(const std::string& repo) {
+  static const std::regex kRepo("[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*");
+  if (std::regex_match(repo, kRepo)) return Ok{};
+  return error(ErrorCode::kInvalidArgument,
+               "--repo: ORG/NAME of letters, digits, '.', '_' and '-' expected, found {}",
+               quote(repo));
 }
 
 Result<OutputPlan> plan(ConvertFlags& flags) {
+  if (flags.folder.empty() == flags.repo.empty()) {
+    return error(ErrorCode::kInvalidArgument,
+                 "convert: either a checkpoint folder or --repo expected, found {}",
+                 flags.repo.empty() ? "none" : "both");
+  }
+  if (!flags.repo.empty()) TRY_OK(check_repo(flags.repo));
   TRY(options, quantize_options(flags));
+  if (flags.output.empty()) {
+    const std::string name = model_folder_name(flags.repo.empty() ? flags.folder : flags.repo);
+    flags.output = fmt::format("{}-{}.gguf", name, flags.quant);
+  }
+  TRY_OK(check_output(flags));
   if (!flags.repo.empty()) {
     TRY(folder, download(flags.repo));
     flags.folder = folder;
   }
-  if (flags.folder.empty()) {
-    return error(ErrorCode::kInvalidArgument, "convert: a checkpoint folder or --repo expected");
-  }
-  if (flags.output.empty()) flags.output = default_output(flags.folder, flags.quant);
   return plan_conversion(flags.folder, options);
 }
 
@@ -87,7 +99,8 @@ void add_convert(CLI::App& program, Globals& globals) {
   auto flags = std::make_shared<ConvertFlags>();
   command->add_option("checkpoint", flags->folder,
                       "Folder with config.json, tokenizer.json and safetensors");
-  command->add_option("--repo", flags->repo, "ORG/NAME: fetch it with huggingface-cli first");
+  command->add_option("--repo", flags->repo,
+                      "ORG/NAME, instead of a folder: fetch it with huggingface-cli first");
   command->add_option("-o,--output", flags->output, "File to write (default: NAME-QUANT.gguf)");
   add_quantize_flags(*command, *flags);
   command->callback([flags, &globals] {

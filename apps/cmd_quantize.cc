@@ -11,6 +11,7 @@ namespace {
 
 Result<OutputPlan> plan(const QuantizeFlags& flags, const std::string& input) {
   TRY(options, quantize_options(flags));
+  TRY_OK(check_output(flags));
   return plan_quantization(input, options);
 }
 

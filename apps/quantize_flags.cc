@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "base/quote.h"
 #include "terminal.h"
 
@@ -83,9 +84,12 @@ void print_summary(const OutputPlan& plan, const QuantizeFlags& flags, double se
   for (const OutputTensor& tensor : plan.tensors) {
     if (!tensor.note.empty()) ++notes[fmt::format("{}: {}", name_of(tensor.type), tensor.note)];
   }
-  for (const auto& [note, count] : notes) fmt::print("  {} tensors are {}\n", count, note);
+  for (const auto& [note, count] : notes) {
+    fmt::print("  {} {} {}\n", count, count == 1 ? "tensor is" : "tensors are", note);
+  }
   if (!plan.skipped.empty()) {
-    fmt::print("  skipped {} tensors outside of the text model\n", plan.skipped.size());
+    fmt::print("  skipped {} {} outside of the text model\n", plan.skipped.size(),
+               plan.skipped.size() == 1 ? "tensor" : "tensors");
     for (const std::string& name : plan.skipped) fmt::print("    {}\n", quote(name));
   }
   if (!flags.dry_run) fmt::print("wrote {} in {}\n", flags.output, human_duration(seconds));
@@ -125,6 +129,16 @@ Result<QuantizeOptions> quantize_options(const QuantizeFlags& flags) {
   options.imatrix_path = flags.imatrix;
   options.allow_requantize = flags.allow_requantize;
   return options;
+}
+
+Status check_output(const QuantizeFlags& flags) {
+  if (flags.output.empty()) {
+    return error(ErrorCode::kInvalidArgument, "output: the name of a file expected, found none");
+  }
+  if (flags.dry_run) return Ok{};
+  TRY(created_and_removed, OutputFile::create(flags.output));
+  (void)created_and_removed;
+  return Ok{};
 }
 
 int execute(const OutputPlan& plan, const QuantizeFlags& flags, const Globals& globals) {

@@ -26,6 +26,10 @@ struct QuantizeFlags {
 void add_quantize_flags(CLI::App& command, QuantizeFlags& flags);
 Result<QuantizeOptions> quantize_options(const QuantizeFlags& flags);
 
+// Whether the output could be created, before any work: kInvalidArgument for an empty name, else as
+// OutputFile::create. Does nothing for a dry run.
+Status check_output(const QuantizeFlags& flags);
+
 // Writes the plan with progress, or only shows it (--dry-run); prints the report. The exit code.
 int execute(const OutputPlan& plan, const QuantizeFlags& flags, const Globals& globals);
 

@@ -69,10 +69,8 @@ std::string title(std::string name) {
   return name;
 }
 
-std::string model_name(const fs::path& folder, const std::string& from_config) {
-  if (!from_config.empty()) return title(fs::path(from_config).filename());
-  const fs::path normal = fs::absolute(folder).lexically_normal();
-  return title(normal.has_filename() ? normal.filename() : normal.parent_path().filename());
+std::string model_name(const std::string& folder, const std::string& from_config) {
+  return title(model_folder_name(from_config.empty() ? folder : from_config));
 }
 
 Status check_ids(const std::vector<int32_t>& ids, size_t n_tokens, const std::string& where) {
@@ -102,6 +100,16 @@ Status set_special_ids(const HfConfig& config, const fs::path& folder, HfMetadat
 
 }  // namespace
 
+std::string model_folder_name(const std::string& folder) {
+  fs::path path = fs::absolute(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  if (path.parent_path().filename() == "snapshots") {
+    const std::string cached = path.parent_path().parent_path().filename();
+    if (cached.starts_with("models--")) return cached.substr(cached.rfind("--") + 2);
+  }
+  return path.filename();
+}
+
 Result<HfMetadata> read_hf_metadata(const std::string& folder_name) {
   const fs::path folder(folder_name);
   std::error_code ignored;
@@ -123,7 +131,7 @@ Result<HfMetadata> read_hf_metadata(const std::string& folder_name) {
   result.vocabulary.chat_template = std::move(chat_template);
   TRY_OK(set_special_ids(config, folder, result));
   result.config = config.config;
-  result.name = model_name(folder, config.name);
+  result.name = model_name(folder_name, config.name);
   const size_t n_tokens = result.vocabulary.tokens.size();
   if (n_tokens > result.config.vocab_size) {
     return error(ErrorCode::kCorrupt, "{}: at most {} tokens expected (vocab_size), found {}",

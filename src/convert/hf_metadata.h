@@ -24,6 +24,10 @@ struct HfMetadata {
 // else the tokenizer's own.
 Result<HfMetadata> read_hf_metadata(const std::string& folder);
 
+// What people call the model in this folder: the folder's own name, or NAME for the snapshot
+// models--ORG--NAME/snapshots/REVISION of a download cache.
+std::string model_folder_name(const std::string& folder);
+
 // general.*, gemma4.* and tokenizer.* in the customary order.
 void write_metadata(const HfMetadata& source, GgufMetadata& metadata);
 

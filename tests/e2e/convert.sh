@@ -63,8 +63,37 @@ expect_exit 3 "LICENSE" "$hf2q" info LICENSE
 
 # A full disk (here: a limit on the size of files): exit code 1.
 expect_exit 1 "cannot write" bash -c "trap '' XFSZ; ulimit -f 1000; exec '$hf2q' convert $model -o '$out'"
-# A folder that cannot be written to.
+# What cannot be written to is refused before the input is looked at.
 expect_exit 1 "cannot create" "$hf2q" convert $model -o "$work/none/out.gguf"
+for output in "$work" "$work/none/out.gguf" /proc/out.gguf; do
+  expect_exit 1 "$output: cannot " "$hf2q" convert "$work/none" -o "$output"
+  expect_exit 1 "$output: cannot " "$hf2q" quantize "$work/none.gguf" "$output"
+done
+expect_exit 2 "output: " "$hf2q" quantize "$work/none.gguf" ""
+
+# A folder or a repository; nothing that could be a flag reaches the client.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho "$2" >"%s/asked"\necho "%s"\n' "$work" "$PWD/$model" >"$work/bin/huggingface-cli"
+chmod +x "$work/bin/huggingface-cli"
+PATH=$work/bin:$PATH "$hf2q" convert --repo org/Some.Model-1 --dry-run --json >"$work/list"
+expect_equal org/Some.Model-1 "$(cat "$work/asked")" "the repository that is asked for"
+grep -q '"output": "Some.Model-1-q4_k_m.gguf"' "$work/list" || fail "the output has another name"
+rm "$work/asked"
+expect_exit 2 "found both" "$hf2q" convert $model --repo org/name -o "$out"
+expect_exit 2 "found none" "$hf2q" convert -o "$out"
+for repo in --token=x -x/name org/-name org/../name org name/ /name 'org/na me' ../name; do
+  PATH=$work/bin:$PATH expect_exit 2 "--repo: ORG/NAME" "$hf2q" convert "--repo=$repo" -o "$out"
+done
+[ ! -e "$work/asked" ] || fail "asked for $(cat "$work/asked")"
+
+# The revision of a download cache is not the model's name; one tensor is one tensor.
+snapshot=$work/hub/models--org--tiny-gemma/snapshots/0123456789abcdef
+mkdir -p "$snapshot" && cp $model/* "$snapshot/"
+"$hf2q" convert "$snapshot" --dry-run --json >"$work/list"
+grep -q '"name": "Tiny Gemma"' "$work/list" || fail "another name than the cache's: $(grep '"name"' "$work/list" | head -1)"
+grep -q '"output": "tiny-gemma-q4_k_m.gguf"' "$work/list" || fail "another output than the cache's name"
+"$hf2q" convert $model -o "$work/one.gguf" --dry-run --tensor-type 'blk.0.attn_q.weight=q8_0' >"$work/list"
+grep -q '  1 tensor is q8_0' "$work/list" || fail "no line on one tensor"
 
 # Runs COMMAND... in the background as $child until its temporary file for $out is there.
 start_writing() {
