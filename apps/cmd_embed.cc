@@ -37,7 +37,7 @@ Status run(const EmbedFlags& flags, const Globals& globals) {
   TRY(engine, load_engine(flags.model, globals));
   for (const std::string& text : flags.prompts) {
     TRY(vector, embed(*engine, text));
-    fmt::print("{}\n", nlohmann::json(vector).dump());
+    print_json(vector);
   }
   return Ok{};
 }

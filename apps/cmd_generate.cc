@@ -17,8 +17,6 @@
 namespace hf2q::app {
 namespace {
 
-using nlohmann::ordered_json;
-
 struct GenerateFlags {
   ModelFlags model;
   SamplingFlags sampling;
@@ -112,11 +110,10 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
   Sequence sequence = engine->new_sequence();
   TRY(generation, generate(*engine, sequence, ids, options));
   if (flags.json) {
-    fmt::print("{}\n", ordered_json{{"token_ids", generation.token_ids},
-                                    {"text", generation.text},
-                                    {"finish_reason", generation.finish_reason},
-                                    {"prompt_tokens", ids.size()}}
-                           .dump());
+    print_json({{"token_ids", generation.token_ids},
+                {"text", generation.text},
+                {"finish_reason", generation.finish_reason},
+                {"prompt_tokens", ids.size()}});
   } else {
     fmt::print("\n");
   }

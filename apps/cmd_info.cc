@@ -278,8 +278,7 @@ int run(const InfoFlags& flags) {
   const Result<ModelInfo> info = inspect(file.value());
   if (!info.ok()) return report(info.error());
   if (flags.json) {
-    fmt::print("{}\n", to_json(file.value(), info.value(), flags)
-                           .dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    print_json(to_json(file.value(), info.value(), flags), 2);
   } else {
     print_info(file.value(), info.value(), flags);
   }

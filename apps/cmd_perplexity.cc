@@ -15,8 +15,6 @@
 namespace hf2q::app {
 namespace {
 
-using nlohmann::ordered_json;
-
 struct PerplexityFlags {
   ModelFlags model;
   std::string file;
@@ -76,9 +74,7 @@ Status run(const PerplexityFlags& flags, const Globals& globals) {
   }
   const double mean = sum / static_cast<double>(n);
   if (flags.json) {
-    fmt::print(
-        "{}\n",
-        ordered_json{{"tokens", n}, {"mean_nll", mean}, {"perplexity", std::exp(mean)}}.dump());
+    print_json({{"tokens", n}, {"mean_nll", mean}, {"perplexity", std::exp(mean)}});
   } else {
     fmt::print("perplexity {:.4f} over {} tokens (mean nll {:.5f})\n", std::exp(mean), n, mean);
   }

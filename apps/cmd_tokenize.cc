@@ -53,7 +53,7 @@ int print_ids(const Tokenizer& tokenizer, const TokenizeFlags& flags, std::strin
   if (flags.json) {
     ordered_json pieces = ordered_json::array();
     for (const int32_t id : ids) pieces.push_back(tokenizer.token_text(id));
-    fmt::print("{}\n", ordered_json{{"ids", ids}, {"pieces", pieces}}.dump());
+    print_json({{"ids", ids}, {"pieces", pieces}});
   } else {
     fmt::print("{}\n", fmt::join(ids, " "));
   }
@@ -67,8 +67,11 @@ int run(const TokenizeFlags& flags, bool decoding) {
     const Result<std::vector<int32_t>> ids = parse_ids(flags.decode, tokenizer.value().n_tokens());
     if (!ids.ok()) return report(ids.error());
     const std::string text = tokenizer.value().decode(ids.value());
-    fmt::print("{}\n",
-               flags.json ? ordered_json{{"ids", ids.value()}, {"text", text}}.dump() : text);
+    if (flags.json) {
+      print_json({{"ids", ids.value()}, {"text", text}});
+    } else {
+      fmt::print("{}\n", text);
+    }
     return kSuccess;
   }
   if (flags.file.empty()) return print_ids(tokenizer.value(), flags, flags.prompt);

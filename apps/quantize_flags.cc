@@ -170,9 +170,7 @@ int execute(const OutputPlan& plan, const QuantizeFlags& flags, const Globals& g
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (flags.json) {
-    fmt::print(
-        "{}\n",
-        to_json(plan, flags, seconds).dump(2, ' ', false, ordered_json::error_handler_t::replace));
+    print_json(to_json(plan, flags, seconds), 2);
   } else {
     print_summary(plan, flags, seconds);
   }

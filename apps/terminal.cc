@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "base/output_file.h"
 
@@ -52,6 +53,11 @@ int report(const Error& error) {
 
 void warn(std::string_view message) {
   fmt::print(stderr, "hf2q: warning: {}\n", message);
+}
+
+void print_json(const nlohmann::ordered_json& value, int indent) {
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  fmt::print("{}\n", value.dump(indent, ' ', /*ensure_ascii=*/false, Handler::replace));
 }
 
 std::string human_bytes(uint64_t bytes) {

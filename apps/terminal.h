@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,9 @@ enum ExitCode : int {
 // Prints `hf2q: error: ...` and gives the exit code that belongs to the error.
 int report(const Error& error);
 void warn(std::string_view message);
+// One JSON value and a newline on stdout. Bytes of names and texts that are no UTF-8 come out as
+// U+FFFD. indent: spaces per level; -1: all on one line.
+void print_json(const nlohmann::ordered_json& value, int indent = -1);
 
 std::string human_bytes(uint64_t bytes);     // "1.5 GiB"
 std::string human_duration(double seconds);  // "1m05s"

@@ -34,6 +34,14 @@ expect_exit 3 "--allow-requantize" "$hf2q" quantize "$work/q4.gguf" "$work/again
 [ ! -e "$work/again.gguf" ] || fail "a refused run left a file"
 "$hf2q" quantize "$work/q4.gguf" "$work/again.gguf" --quant q5_k_m --allow-requantize >/dev/null
 
+# Paths need not be UTF-8, what is printed as JSON is.
+odd=$work/$'caf\xe9.gguf'
+cp "$work/bf16.gguf" "$odd"
+"$hf2q" info "$odd" --json --metadata >"$work/list"
+grep -q $'caf\xef\xbf\xbd.gguf' "$work/list" || fail "info: $(grep '"file"' "$work/list")"
+"$hf2q" quantize "$work/bf16.gguf" "$odd" --dry-run --json >"$work/list"
+grep -q $'caf\xef\xbf\xbd.gguf' "$work/list" || fail "quantize: $(grep '"output"' "$work/list")"
+
 # A dry run writes nothing.
 "$hf2q" convert $model -o "$work/dry.gguf" --dry-run >"$work/list"
 grep -q 'blk.0.attn_q.weight' "$work/list" || fail "a dry run lists no tensors"
