@@ -60,8 +60,9 @@ class Mapper {
   void add_experts(const std::string& gguf_name, const std::string& hf, const std::string& stacked,
                    const std::vector<std::string>& parts, uint64_t part_rows, uint64_t columns);
   void push(const std::string& gguf_name, const Shape& shape, std::vector<Segment> segments);
-  static Segment segment(const SourceTensor& tensor) {
-    return {*tensor_type_of(tensor.dtype), tensor.data};
+  Segment segment(const SourceTensor& tensor) const {
+    return {*tensor_type_of(tensor.dtype), tensor.data, true, checkpoint_.path_of(tensor),
+            tensor.name};
   }
   void note_unknown();
 
@@ -112,7 +113,8 @@ void Mapper::add_generated(const std::string& gguf_name, std::vector<float> valu
   push(gguf_name, {values.size()}, {});
   OutputTensor& tensor = map_.tensors.back();
   tensor.generated = std::move(values);
-  tensor.segments = {{TensorType::kF32, std::as_bytes(std::span(tensor.generated)), false}};
+  tensor.segments = {
+      {TensorType::kF32, std::as_bytes(std::span(tensor.generated)), false, "", gguf_name}};
 }
 
 // An embedding table: rows beyond the tokenizer's size are left out.

@@ -15,7 +15,9 @@ namespace hf2q {
 struct Segment {
   TensorType type;
   std::span<const std::byte> data;
-  bool mapped = true;  // pages of a file: given back to the kernel once they were read
+  bool mapped;       // pages of a file: given back to the kernel once they were read
+  std::string file;  // for messages: the path, empty for generated values
+  std::string name;  // and what the tensor is called there
 };
 
 struct OutputTensor {

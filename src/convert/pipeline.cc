@@ -4,7 +4,6 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "base/check.h"
@@ -64,9 +63,35 @@ bool all_finite(std::span<const float> row) {
   return std::ranges::all_of(row, [](float x) { return std::isfinite(x); });
 }
 
-// Encodes the rows of `chunk` into `out`. Nothing, or the row that is not finite.
-std::optional<uint64_t> encode(const Chunk& chunk, std::vector<float>& row,
-                               std::vector<std::byte>& out) {
+// Row `i` of `chunk`, by what its source and its tensor are called.
+std::string name_of_row(const Chunk& chunk, uint64_t i) {
+  const Segment& source = *chunk.segment;
+  return fmt::format("{}{}{}{}: row {}", source.file, source.file.empty() ? "" : ": ", source.name,
+                     source.name == chunk.tensor->name ? "" : " (" + chunk.tensor->name + ")",
+                     chunk.segment_row + i);
+}
+
+// Why a row could not be encoded.
+Error bad_row(const Chunk& chunk, uint64_t i, std::span<const float> row, const float* importance) {
+  if (!all_finite(row)) {
+    return error(ErrorCode::kCorrupt, "{}: finite values expected, found NaN or infinity",
+                 name_of_row(chunk, i));
+  }
+  const RowCodec& to = row_codec(chunk.tensor->type);
+  std::vector<std::byte> encoded(row_bytes(to.type, row.size()));
+  if (importance != nullptr && to.encode(row.data(), row.size(), nullptr, encoded.data())) {
+    return error(ErrorCode::kCorrupt,
+                 "importance of {}: values whose products with the weights stay finite expected, "
+                 "found up to {}",
+                 chunk.tensor->name, *std::max_element(importance, importance + row.size()));
+  }
+  return error(ErrorCode::kCorrupt, "{}: values within the range of {} expected, found {} to {}",
+               name_of_row(chunk, i), name_of(to.type), std::ranges::min(row),
+               std::ranges::max(row));
+}
+
+// Encodes the rows of `chunk` into `out`.
+Status encode(const Chunk& chunk, std::vector<float>& row, std::vector<std::byte>& out) {
   const OutputTensor& tensor = *chunk.tensor;
   const uint64_t columns = tensor.dims[0];
   const RowCodec& from = row_codec(chunk.segment->type);
@@ -81,16 +106,16 @@ std::optional<uint64_t> encode(const Chunk& chunk, std::vector<float>& row,
   for (uint64_t i = 0; i < chunk.n_rows; ++i) {
     from.decode(source.data() + i * from_bytes, columns, row.data());
     if (copy) {
-      if (!all_finite(row)) return chunk.first_row + i;
+      if (!all_finite(row)) return bad_row(chunk, i, row, nullptr);
       continue;
     }
     const float* importance = importance_of(tensor, chunk.first_row + i);
     if (!to.encode(row.data(), columns, importance, out.data() + i * to_bytes)) {
-      return chunk.first_row + i;
+      return bad_row(chunk, i, row, importance);
     }
   }
   if (chunk.segment->mapped) release_mapped_pages(source);
-  return std::nullopt;
+  return Ok{};
 }
 
 // Chunks in flight: slot i % n_slots holds chunk i, from the moment a thread takes it until it is
@@ -120,10 +145,7 @@ class Pipeline {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return slot.chunk == i && slot.ready; });
     }
-    if (slot.bad_row) {
-      return error(ErrorCode::kCorrupt, "{}: row {}: finite values expected, found NaN or infinity",
-                   chunks_[i].tensor->name, *slot.bad_row);
-    }
+    TRY_OK(slot.encoded);
     TRY_OK(write(std::span<const std::byte>(slot.bytes)));
     {
       const std::lock_guard lock(mutex_);
@@ -138,7 +160,7 @@ class Pipeline {
   struct Slot {
     size_t chunk = 0;
     bool ready = false;
-    std::optional<uint64_t> bad_row;
+    Status encoded = Ok{};
     std::vector<std::byte> bytes;
   };
 
@@ -155,7 +177,7 @@ class Pipeline {
         i = next_++;
       }
       Slot& slot = slots_[i % slots_.size()];
-      slot.bad_row = encode(chunks_[i], row, slot.bytes);
+      slot.encoded = encode(chunks_[i], row, slot.bytes);
       {
         const std::lock_guard lock(mutex_);
         slot.chunk = i;

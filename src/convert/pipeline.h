@@ -28,8 +28,9 @@ struct WriteOptions {
   std::function<void(const Progress&)> on_progress;  // after each chunk, from the calling thread
 };
 
-// Fails with kCorrupt when a value or a scale is NaN or infinite, naming the tensor and the row,
-// and as GgufWriter does; no file is left then.
+// Fails as GgufWriter does, and with kCorrupt when a row cannot be encoded: a value that is not
+// finite or too large for the type, naming the source's file, tensor and row; or an importance that
+// is too large, naming the tensor. No file is left then.
 Status write_gguf(const std::string& path, const GgufMetadata& metadata,
                   std::span<const OutputTensor> tensors, const WriteOptions& options);
 

@@ -53,7 +53,7 @@ Status apply_importance(OutputPlan& plan, const Imatrix& imatrix) {
     TRY(importance, importance_for(imatrix, tensor.name, dims[0], dims[2]));
     tensor.importance = std::move(importance);
     if (tensor.needs_importance && tensor.importance.empty()) {
-      return error(ErrorCode::kInvalidArgument,
+      return error(ErrorCode::kCorrupt,
                    "{}: an entry in the importance matrix expected, as for every {} tensor",
                    tensor.name, name_of(tensor.type));
     }
@@ -167,7 +167,8 @@ Result<OutputPlan> plan_quantization(const std::string& path, const QuantizeOpti
     OutputTensor& output = plan.tensors.emplace_back();
     output.name = tensor.name;
     output.dims.assign(tensor.dims.begin(), tensor.dims.begin() + tensor.n_dims);
-    output.segments = {{static_cast<TensorType>(tensor.type->id), tensor.data}};
+    output.segments = {{static_cast<TensorType>(tensor.type->id), tensor.data, true, path,
+                        std::string(tensor.name)}};
   }
   for (const auto& [key, value] : plan.file->metadata()) {
     const bool own = key == "general.file_type" || key == "general.quantization_version";

@@ -199,6 +199,37 @@ TEST(Conversion, ImportanceReachesTheEncoder) {
   EXPECT_EQ(value_of(file.get_u32("quantize.imatrix.entries_count")), 1U);
 }
 
+// A finite importance whose products overflow is not the weights' fault.
+TEST(Conversion, AnImportanceThatOverflowsIsNamed) {
+  const TempFolder work;
+  Imatrix imatrix;
+  imatrix.entries["blk.0.attn_q.weight"] = {std::vector<float>(256, 3e38F), {1}};
+  ASSERT_TRUE(write_imatrix(work / "imatrix.gguf", imatrix).ok());
+  QuantizeOptions options;
+  options.imatrix_path = work / "imatrix.gguf";
+  const OutputPlan plan = value_of(plan_conversion(kDense, options));
+  const Status status = write(plan, work / "out.gguf", {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(status.error().message,
+            "importance of blk.0.attn_q.weight: values whose products with the weights stay finite "
+            "expected, found up to 3e+38");
+}
+
+TEST(Conversion, AWeightBeyondTheRangeOfItsTypeIsNamed) {
+  const TempFolder work;
+  const std::vector<float> values = {1.0F, -70000.0F, 2.0F, 3.0F};  // F16 ends at 65504
+  OutputTensor tensor;
+  tensor.name = "a.weight";
+  tensor.dims = {2, 2};
+  tensor.type = TensorType::kF16;
+  tensor.segments = {{TensorType::kF32, std::as_bytes(std::span(values)), false, "in", "b"}};
+  const Status status = write_gguf(work / "out.gguf", {}, {&tensor, 1}, {});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message,
+            "in: b (a.weight): row 0: values within the range of f16 expected, found -70000 to 1");
+}
+
 TEST(Quantization, KeepsMetadataAndRefusesFewBits) {
   const TempFolder work;
   const std::string bf16 = convert(kDense, FileType::kBF16, work);

@@ -50,12 +50,12 @@ Result<std::string> shard_prefix(const std::string& path, const Split& split) {
   const bool named = path.ends_with(ending);
   const std::string prefix = path.substr(0, path.size() - (named ? ending.size() : 0));
   if (split.number != 0) {
-    return error(ErrorCode::kInvalidArgument, "{}: this is shard {} of {}, open the first one: {}",
+    return error(ErrorCode::kUnsupported, "{}: this is shard {} of {}, open the first one: {}",
                  path, split.number + 1, split.count,
                  shard_path(named ? prefix : "NAME", 0, split.count));
   }
   if (!named) {
-    return error(ErrorCode::kInvalidArgument,
+    return error(ErrorCode::kUnsupported,
                  "{}: this is shard 1 of {}, a name that ends in {} expected", path, split.count,
                  ending);
   }

@@ -18,7 +18,7 @@ struct Split {
 // From the split.* keys. kCorrupt when they are incomplete, of other types or out of range.
 Result<Split> read_split(const GgufHeader& header, const std::string& path);
 
-// What comes before "-00001-of-00003.gguf" in the path of a first shard. kInvalidArgument when
+// What comes before "-00001-of-00003.gguf" in the path of a first shard. kUnsupported when
 // `split` is not the first, or the name is another one.
 Result<std::string> shard_prefix(const std::string& path, const Split& split);
 

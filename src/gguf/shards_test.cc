@@ -83,6 +83,7 @@ TEST_F(GgufShards, AreOneModel) {
 
 TEST_F(GgufShards, AnotherThanTheFirstIsRefusedWithItsName) {
   EXPECT_EQ(error_of(path(1)), path(1) + ": this is shard 2 of 3, open the first one: " + path(0));
+  EXPECT_EQ(GgufFile::open(path(1)).error().code, ErrorCode::kUnsupported);
   std::filesystem::rename(path(1), folder_ / "x.gguf");
   EXPECT_THAT(error_of(folder_ / "x.gguf"),
               HasSubstr("open the first one: NAME-00001-of-00003.gguf"));
@@ -90,6 +91,7 @@ TEST_F(GgufShards, AnotherThanTheFirstIsRefusedWithItsName) {
 
 TEST_F(GgufShards, TheNameMustFit) {
   std::filesystem::rename(path(0), folder_ / "m.gguf");
+  EXPECT_EQ(GgufFile::open(folder_ / "m.gguf").error().code, ErrorCode::kUnsupported);
   EXPECT_THAT(error_of(folder_ / "m.gguf"),
               HasSubstr("this is shard 1 of 3, a name that ends in -00001-of-00003.gguf expected"));
 }

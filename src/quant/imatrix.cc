@@ -28,7 +28,7 @@ std::vector<float> means(const ImatrixEntry& entry) {
 
 Status add_entry(std::string_view weight, ImatrixEntry& into, const ImatrixEntry& from) {
   if (into.sums.size() != from.sums.size() || into.counts.size() != from.counts.size()) {
-    return error(ErrorCode::kInvalidArgument,
+    return error(ErrorCode::kCorrupt,
                  "importance of {}: {} sums and {} counts expected as in the file before, found {} "
                  "and {}",
                  weight, into.sums.size(), into.counts.size(), from.sums.size(),
@@ -53,13 +53,13 @@ Result<std::vector<float>> importance_for(const Imatrix& imatrix, std::string_vi
   CHECK(!entry.counts.empty() && entry.sums.size() % entry.counts.size() == 0);
   if (checked_mul(ne0, ne2) != entry.sums.size()) {
     if (is_embedding(weight)) return std::vector<float>();
-    return error(ErrorCode::kInvalidArgument,
+    return error(ErrorCode::kCorrupt,
                  "importance of {}: {} x {} values expected, found {}; it is of another model",
                  weight, ne2, ne0, entry.sums.size());
   }
   std::vector<float> importance = means(entry);
   if (!std::ranges::all_of(importance, [](float value) { return std::isfinite(value); })) {
-    return error(ErrorCode::kInvalidArgument, "importance of {}: finite values expected", weight);
+    return error(ErrorCode::kCorrupt, "importance of {}: finite values expected", weight);
   }
   return importance;
 }

@@ -33,12 +33,12 @@ struct Imatrix {
 // The importance of a weight's columns, [ne2, ne0] laid out matrix by matrix: sums / counts, and 1
 // for a matrix that no token met. Empty when there is no entry: encode without importance. An entry
 // of a wrong length for token_embd.weight or per_layer_token_embd.weight counts as none.
-// kInvalidArgument, naming the weight: an entry of another length, or a value that is not finite.
+// kCorrupt, naming the weight: an entry of another length, or a value that is not finite.
 Result<std::vector<float>> importance_for(const Imatrix& imatrix, std::string_view weight,
                                           uint64_t ne0, uint64_t ne2);
 
 // Adds sums, counts and chunks of `from` to those of `into` and takes over the entries and data
-// sets that are new. The chunk size becomes the larger one. kInvalidArgument, naming the weight,
+// sets that are new. The chunk size becomes the larger one. kCorrupt, naming the weight,
 // when the shapes of two entries differ; `into` is then not to be used.
 Status merge_into(Imatrix& into, const Imatrix& from);
 

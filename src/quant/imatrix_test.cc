@@ -50,6 +50,7 @@ TEST(Importance, AnotherLengthIsRefusedExceptForEmbeddings) {
              {3, 1}, {1, 1}, {2, 2}, {uint64_t{1} << 33, uint64_t{1} << 33}}) {
       auto importance = importance_for(imatrix, weight, ne0, ne2);
       ASSERT_FALSE(importance.ok());
+      EXPECT_EQ(importance.error().code, ErrorCode::kCorrupt);
       EXPECT_THAT(importance.error().message,
                   HasSubstr(fmt::format("{}: {} x {} values expected, found 2", weight, ne2, ne0)));
     }

@@ -47,8 +47,8 @@ Result<std::string> path_inside(const fs::path& folder, const std::string& name)
                  path.string(), failure.message());
   }
   if (!is_below(real, real_folder) && !is_blob_of(real, real_folder)) {
-    return error(ErrorCode::kInvalidArgument, "{}: links to {}, outside the checkpoint",
-                 path.string(), real.string());
+    return error(ErrorCode::kUnsupported, "{}: links to {}, outside the checkpoint", path.string(),
+                 real.string());
   }
   return path.string();
 }
@@ -115,7 +115,7 @@ Status check_folder(const std::string& folder) {
     return error(ErrorCode::kNotFound, "{}: no such folder", folder);
   }
   if (!fs::is_directory(status)) {
-    return error(ErrorCode::kInvalidArgument, "{}: a folder expected, which holds {} or {}", folder,
+    return error(ErrorCode::kUnsupported, "{}: a folder expected, which holds {} or {}", folder,
                  kIndexName, kSingleName);
   }
   return Ok{};
@@ -175,6 +175,10 @@ uint64_t Checkpoint::data_bytes() const {
   uint64_t sum = 0;
   for (const SourceTensor* tensor : tensors()) sum += tensor->data.size();
   return sum;
+}
+
+const std::string& Checkpoint::path_of(const SourceTensor& tensor) const {
+  return file_with(tensor.data, files_).path();
 }
 
 void Checkpoint::will_need(const SourceTensor& tensor) const {

@@ -88,7 +88,8 @@ class Checkpoint {
   // A folder as above; the index wins where both are there. Refused are part names with a path
   // separator, ':' or "..", and files that are links out of the folder, unless they lead into the
   // `blobs` of the download cache MODEL/{blobs, snapshots/REVISION} whose REVISION is the folder.
-  // An error names the folder or the part; kNotFound when either is missing.
+  // An error names the folder or the part; kNotFound when either is missing, kUnsupported for a
+  // link that is refused.
   static Result<Checkpoint> open(const std::string& folder);
 
   std::span<const SafetensorsFile> files() const { return files_; }
@@ -96,6 +97,8 @@ class Checkpoint {
   // All tensors, by file, in data order.
   std::vector<const SourceTensor*> tensors() const;
   uint64_t data_bytes() const;
+  // Of the file that holds a tensor of this checkpoint.
+  const std::string& path_of(const SourceTensor& tensor) const;
   // Tells the kernel that pages are needed soon, or are done with (a part of a tensor's data, too).
   void will_need(const SourceTensor& tensor) const;
   void release(std::span<const std::byte> data) const;

@@ -65,6 +65,10 @@ copy && printf '\xc0\x7f' | dd of="$work/copy/model-00002-of-00002.safetensors" 
 expect_exit 3 "found NaN or infinity" "$hf2q" convert "$work/copy" -o "$out" --quant q8_0
 expect_exit 3 "found NaN or infinity" "$hf2q" convert "$work/copy" -o "$out" --quant bf16
 expect_exit 3 "found NaN or infinity" "$hf2q" convert "$work/copy" -o "$out" --quant f32
+grep -q 'copy/model-00002-of-00002.safetensors: model\..* (.*): row [0-9]*: finite values expected' "$work/stderr" ||
+  fail "the message names no file and tensor: $(cat "$work/stderr")"
+copy && mv "$work/copy/model-00002-of-00002.safetensors" "$work/part" && ln -s "$work/part" "$work/copy/model-00002-of-00002.safetensors"
+expect_exit 3 "outside the checkpoint" "$hf2q" convert "$work/copy" -o "$out"
 expect_exit 2 "q4_k_m" "$hf2q" convert $model -o "$out" --quant q9_z
 expect_exit 2 "did you mean --quant" "$hf2q" convert $model -o "$out" --quantt q8_0
 expect_exit 3 "LICENSE" "$hf2q" info LICENSE
