@@ -28,7 +28,7 @@ struct BatchRow {
 // values[i] is added to the residual stream of row rows[i] after layer `layer`, as it is.
 struct Addition {
   uint32_t layer = 0;
-  std::vector<uint32_t> rows;     // distinct
+  std::vector<uint32_t> rows;     // indices into Batch::rows, ascending, none twice
   std::span<const float> values;  // [rows.size(), hidden]
 };
 
@@ -36,7 +36,7 @@ struct Addition {
 struct RotaryPositions {
   uint32_t n_axes = 0;
   std::vector<int64_t> positions;     // [rows, n_axes]
-  std::vector<uint8_t> axis_of_pair;  // for pair i of a head, i modulo its size
+  std::vector<uint8_t> axis_of_pair;  // for pair i of a head: entry i modulo the number of entries
 };
 
 struct Batch {

@@ -32,6 +32,8 @@ class ForwardPass {
 
  private:
   void check() const;
+  void check_additions() const;
+  void check_rotary() const;
   void embed();
   void prepare_angles();
   void prepare_rows();
@@ -98,6 +100,26 @@ void ForwardPass::check() const {
     }
   }
   CHECK(n_outputs <= work_.limits().max_outputs);
+  check_additions();
+  check_rotary();
+}
+
+void ForwardPass::check_additions() const {
+  for (const Addition& addition : batch_.additions) {
+    CHECK(addition.layer < config_.n_layers);
+    CHECK(addition.values.size() == addition.rows.size() * hidden_);
+    for (size_t k = 0; k < addition.rows.size(); ++k) {
+      CHECK(addition.rows[k] < m_ && (k == 0 || addition.rows[k - 1] < addition.rows[k]));
+    }
+  }
+}
+
+void ForwardPass::check_rotary() const {
+  const RotaryPositions& rotary = batch_.rotary;
+  if (rotary.n_axes == 0) return;
+  CHECK(rotary.positions.size() == m_ * rotary.n_axes);
+  CHECK(!rotary.axis_of_pair.empty());
+  for (const uint8_t axis : rotary.axis_of_pair) CHECK(axis < rotary.n_axes);
 }
 
 void ForwardPass::embed() {
@@ -121,6 +143,10 @@ void ForwardPass::prepare_angles() {
   const std::vector<float>& full = work_.frequencies_full_;
   n_full_pairs_ = full.size();
   const RotaryPositions& rotary = batch_.rotary;
+  const std::span<uint8_t> axes = work_.axes_;
+  for (size_t i = 0; i < axes.size() && rotary.n_axes > 0; ++i) {
+    axes[i] = rotary.axis_of_pair[i % rotary.axis_of_pair.size()];
+  }
   exec_.parallel_for(m_, 8, [&](size_t begin, size_t end) {
     for (size_t r = begin; r < end; ++r) {
       for (const bool is_sliding : {true, false}) {
@@ -132,7 +158,7 @@ void ForwardPass::prepare_angles() {
         } else {
           rope_angles(frequencies,
                       std::span(rotary.positions).subspan(r * rotary.n_axes, rotary.n_axes),
-                      rotary.axis_of_pair, c, s);
+                      axes.first(frequencies.size()), c, s);
         }
       }
     }
@@ -402,9 +428,7 @@ void ForwardPass::per_layer_input(uint32_t i) {
 void ForwardPass::add_extra(uint32_t i) {
   for (const Addition& addition : batch_.additions) {
     if (addition.layer != i) continue;
-    CHECK(addition.values.size() == addition.rows.size() * hidden_);
     for (size_t k = 0; k < addition.rows.size(); ++k) {
-      CHECK(addition.rows[k] < m_);
       float* x = work_.x_.data() + addition.rows[k] * hidden_;
       for (size_t c = 0; c < hidden_; ++c) x[c] += addition.values[k * hidden_ + c];
     }

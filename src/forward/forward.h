@@ -49,9 +49,9 @@ struct BadRow {
   uint32_t layer = 0;
 };
 
-// CHECKs that the batch fits the workspace, tokens and soft rows are in range, and rows of a
-// sequence and of an image block follow one another. The first bad row, if any; results of other
-// sequences are good all the same.
+// CHECKs that the batch fits the workspace, tokens, soft rows, additions and rotary axes are in
+// range, and neighbouring rows of a sequence follow one another. The first bad row, if any; results
+// of other sequences are good all the same.
 std::optional<BadRow> forward(Exec& exec, const Weights& weights, const Batch& batch,
                               const CacheView& cache, Workspace& work,
                               const Observer* observer = nullptr);

@@ -68,6 +68,7 @@ Workspace::Workspace(const Weights& weights, const Exec& exec, const WorkspaceLi
   const Sizes sizes = sizes_of(config, rows);
   cos_.resize(rows * (frequencies_swa_.size() + frequencies_full_.size()));
   sin_.resize(cos_.size());
+  axes_.resize(std::max(frequencies_swa_.size(), frequencies_full_.size()));
   for (std::vector<float>* buffer : {&x_, &normed_, &branch_}) buffer->resize(rows * sizes.hidden);
   q_.resize(rows * sizes.q_dim);
   attn_.resize(rows * sizes.q_dim);

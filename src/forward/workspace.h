@@ -43,6 +43,7 @@ class Workspace {
   std::vector<float> frequencies_full_;  // and full layers; only the pairs that rotate
   std::vector<float> cos_;               // [rows, sliding pairs], then [rows, full pairs]
   std::vector<float> sin_;
+  std::vector<uint8_t> axes_;  // of each pair of a head, the larger heads' number of pairs
   std::vector<float> x_;       // [rows, hidden]: the residual stream
   std::vector<float> normed_;  // [rows, hidden]
   std::vector<float> branch_;  // [rows, hidden]: what is added to x
