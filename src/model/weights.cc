@@ -93,6 +93,8 @@ class WeightLoader {
   void add_table(const std::string& name, size_t rows, size_t cols, RowTable& target);
   void add_globals();
   void add_layer(uint32_t i);
+  bool any_layer_has(const std::string& name) const;
+  bool needs_v(const LayerConfig& layer) const;
   void add_qkv(const std::string& blk, uint32_t i);
   void add_moe(const std::string& blk, MoeWeights& moe);
   void add_separate_gate_up(const std::string& blk, MoeWeights& moe);
@@ -229,6 +231,23 @@ void WeightLoader::add_globals() {
   add_floats("per_layer_proj_norm.weight", config.ple_dim, weights_.ple_proj_norm);
 }
 
+bool WeightLoader::any_layer_has(const std::string& name) const {
+  for (uint32_t i = 0; i < weights_.config.n_layers; ++i) {
+    if (file_.find_tensor(fmt::format("blk.{}.{}", i, name)) != nullptr) return true;
+  }
+  return false;
+}
+
+// V may come from the K projection on full layers, and then on all of them.
+bool WeightLoader::needs_v(const LayerConfig& layer) const {
+  if (layer.sliding) return true;
+  for (uint32_t i = 0; i < weights_.config.n_layers; ++i) {
+    if (weights_.config.layers[i].sliding) continue;
+    if (file_.find_tensor(fmt::format("blk.{}.attn_v.weight", i)) != nullptr) return true;
+  }
+  return false;
+}
+
 // Q, K and V as three tensors, or as one whose rows are Q, then K, then V.
 void WeightLoader::add_qkv(const std::string& blk, uint32_t i) {
   const Config& config = weights_.config;
@@ -249,7 +268,7 @@ void WeightLoader::add_qkv(const std::string& blk, uint32_t i) {
   add_matrix(blk + "attn_q.weight", q_dim, config.hidden_dim, w.q);
   if (!config.owns_kv(i)) return;
   add_matrix(blk + "attn_k.weight", kv_dim, config.hidden_dim, w.k);
-  add_matrix(blk + "attn_v.weight", kv_dim, config.hidden_dim, w.v, /*required=*/false);
+  add_matrix(blk + "attn_v.weight", kv_dim, config.hidden_dim, w.v, needs_v(layer));
 }
 
 void WeightLoader::add_separate_gate_up(const std::string& blk, MoeWeights& moe) {
@@ -316,7 +335,8 @@ void WeightLoader::add_layer(uint32_t i) {
   add_floats(blk + "post_ffw_norm.weight", hidden, w.post_ffn_norm);
   const GgufTensor* scale = file_.find_tensor(blk + "layer_output_scale.weight");
   const size_t n_scale = scale != nullptr && scale->dims[0] == hidden ? hidden : 1;
-  add_floats(blk + "layer_output_scale.weight", n_scale, w.output_scale, /*required=*/false);
+  add_floats(blk + "layer_output_scale.weight", n_scale, w.output_scale,
+             any_layer_has("layer_output_scale.weight"));
   if (config.n_experts > 0) add_moe(blk, w.moe);
   if (config.ple_dim > 0) {
     add_matrix(blk + "inp_gate.weight", config.ple_dim, hidden, w.ple_gate);
