@@ -39,11 +39,12 @@ struct SoftIndex {
   std::vector<int32_t> block;  // [n_prompt], -1: none
 };
 
-SoftIndex index_soft(std::span<const SoftRows> soft, size_t n_prompt) {
+SoftIndex index_soft(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim) {
   SoftIndex index = {{}, std::vector<int32_t>(n_prompt, -1), std::vector<int32_t>(n_prompt, -1)};
   int32_t next = 0;
   for (size_t s = 0; s < soft.size(); ++s) {
-    index.values.insert(index.values.end(), soft[s].values.begin(), soft[s].values.end());
+    const auto values = std::span(soft[s].values).first(soft[s].n_rows * hidden_dim);
+    index.values.insert(index.values.end(), values.begin(), values.end());
     for (uint32_t i = 0; i < soft[s].n_rows; ++i) {
       index.row[soft[s].position + i] = next++;
       if (soft[s].block) index.block[soft[s].position + i] = static_cast<int32_t>(s);
@@ -134,7 +135,7 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
                    std::span<const SoftRows> soft, const PromptHooks& hooks) {
   TRY_OK(check_prompt(engine, sequence, ids));
   TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim));
-  const SoftIndex index = index_soft(soft, ids.size());
+  const SoftIndex index = index_soft(soft, ids.size(), engine.config().hidden_dim);
   for (size_t at = 0; at < ids.size();) {
     const size_t end = batch_end(index, at, engine.max_rows(), ids.size());
     if (end - at > engine.max_rows()) {

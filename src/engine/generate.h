@@ -18,7 +18,7 @@ namespace hf2q {
 struct SoftRows {
   uint32_t position = 0;
   uint32_t n_rows = 0;
-  std::vector<float> values;  // [n_rows, hidden]
+  std::vector<float> values;  // [n_rows, hidden]; what stands behind them is ignored
   bool block = false;         // they see each other as an image
 };
 
