@@ -1,15 +1,14 @@
-// hf2q perplexity: how well a model predicts a text.
+// hf2q perplexity: how well a model predicts a text, and how far it is from another one there.
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "engine/generate.h"
+#include "engine/text_score.h"
 #include "model_flags.h"
-#include "sample/log_probs.h"
 #include "terminal.h"
 
 namespace hf2q::app {
@@ -19,6 +18,7 @@ struct PerplexityFlags {
   ModelFlags model;
   std::string file;
   std::string tokens_file;
+  std::string against;  // a GGUF file, or empty
   bool json = false;
 };
 
@@ -31,53 +31,52 @@ Result<std::vector<int32_t>> read_ids(const Engine& engine, const PerplexityFlag
   return engine.tokenizer().encode(text, {.add_bos = true, .parse_special = false});
 }
 
-// Sum of -log p of each token but the first, given those before it in one context.
-Result<double> sum_of_nll(Engine& engine, std::span<const int32_t> ids) {
-  Sequence sequence = engine.new_sequence();
-  double sum = 0;
-  for (size_t at = 0; at < ids.size();) {
-    const size_t end = std::min(at + engine.max_rows(), ids.size());
-    Batch batch;
-    for (size_t i = at; i < end; ++i) {
-      BatchRow& row = batch.rows.emplace_back();
-      row.position = static_cast<uint32_t>(i);
-      row.token = ids[i];
-      row.wants = i + 1 < ids.size() ? Wants::kLogits : Wants::kNothing;
-    }
-    Sequence* one[] = {&sequence};
-    TRY_OK(engine.run(batch, one));
-    const size_t vocab = engine.config().vocab_size;
-    for (size_t i = at; i < end && i + 1 < ids.size(); ++i) {
-      TRY(probabilities,
-          log_probs(engine.logits().subspan((i - at) * vocab, vocab), ids[i + 1], 0));
-      sum -= probabilities.chosen.log_prob;
-    }
-    at = end;
-  }
-  return sum;
-}
+// Rows of one batch when two models are compared: the logits of all rows of both are in memory.
+constexpr uint32_t kComparedRows = 128;
 
-Status run(const PerplexityFlags& flags, const Globals& globals) {
+Status score_file(const PerplexityFlags& flags, const Globals& globals) {
   TRY(engine, load_engine(flags.model, globals, flags.model.max_rows));
   TRY(ids, read_ids(*engine, flags));
-  if (ids.size() < 2) {
-    return error(ErrorCode::kInvalidArgument, "perplexity: at least 2 tokens expected, found {}",
-                 ids.size());
-  }
-  double sum = 0;
-  size_t n = 0;
-  for (size_t at = 0; at + 1 < ids.size(); at += engine->n_ctx()) {
-    const size_t count = std::min<size_t>(engine->n_ctx(), ids.size() - at);
-    TRY(nll, sum_of_nll(*engine, std::span(ids).subspan(at, count)));
-    sum += nll;
-    n += count - 1;
-  }
-  const double mean = sum / static_cast<double>(n);
+  TRY(score, score_text(*engine, ids));
+  const double perplexity = std::exp(score.mean_nll);
   if (flags.json) {
-    print_json({{"tokens", n}, {"mean_nll", mean}, {"perplexity", std::exp(mean)}});
+    print_json(
+        {{"tokens", score.n_tokens}, {"mean_nll", score.mean_nll}, {"perplexity", perplexity}});
   } else {
-    fmt::print("perplexity {:.4f} over {} tokens (mean nll {:.5f})\n", std::exp(mean), n, mean);
+    fmt::print("perplexity {:.4f} over {} tokens (mean nll {:.5f})\n", perplexity, score.n_tokens,
+               score.mean_nll);
   }
+  return Ok{};
+}
+
+void print_divergence(const Divergence& d) {
+  fmt::print(
+      "KL divergence    mean {:.6f}, median {:.6f}, 99th percentile {:.6f} nats over {} tokens\n"
+      "same top token   {:.2f} %\n"
+      "perplexity       {:.4f}, reference {:.4f}\n",
+      d.kl_mean, d.kl_median, d.kl_p99, d.n_tokens, 100 * d.same_top1, d.ppl_b, d.ppl_a);
+}
+
+Status compare_files(const PerplexityFlags& flags, const Globals& globals) {
+  ModelFlags model = flags.model;
+  model.max_rows = std::min(model.max_rows, kComparedRows);
+  ModelFlags reference = model;
+  reference.model = flags.against;
+  TRY(a, load_engine(reference, globals, reference.max_rows));
+  TRY(b, load_engine(model, globals, model.max_rows));
+  TRY(ids, read_ids(*a, flags));
+  TRY(d, compare_on_text(*a, *b, ids));
+  if (!flags.json) {
+    print_divergence(d);
+    return Ok{};
+  }
+  print_json({{"tokens", d.n_tokens},
+              {"kl_mean", d.kl_mean},
+              {"kl_median", d.kl_median},
+              {"kl_p99", d.kl_p99},
+              {"same_top1", d.same_top1},
+              {"ppl_a", d.ppl_a},
+              {"ppl_b", d.ppl_b}});
   return Ok{};
 }
 
@@ -90,7 +89,12 @@ void add_perplexity(CLI::App& program, Globals& globals) {
   CLI::Option* tokens = command->add_option("--tokens-file", flags->tokens_file,
                                             "The text as a JSON array of token ids");
   file->excludes(tokens);
-  command->add_flag("--json", flags->json, "{\"tokens\", \"mean_nll\", \"perplexity\"}");
+  command->add_option("--against", flags->against,
+                      "Compare with this GGUF file, the reference: KL divergence, same top token");
+  command->add_flag("--json", flags->json,
+                    "{\"tokens\", \"mean_nll\", \"perplexity\"}; with --against {\"tokens\", "
+                    "\"kl_mean\", \"kl_median\", \"kl_p99\", \"same_top1\", \"ppl_a\", \"ppl_b\"}, "
+                    "a the reference");
   add_model_flags(*command, flags->model);
   command->callback([=, &globals] {
     if (flags->model.dry_run) {
@@ -102,7 +106,8 @@ void add_perplexity(CLI::App& program, Globals& globals) {
           report(error(ErrorCode::kInvalidArgument, "perplexity: -f or --tokens-file expected"));
       return;
     }
-    const Status status = run(*flags, globals);
+    const Status status =
+        flags->against.empty() ? score_file(*flags, globals) : compare_files(*flags, globals);
     globals.exit_code = status.ok() ? static_cast<int>(kSuccess) : report(status.error());
   });
 }

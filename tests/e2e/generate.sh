@@ -35,3 +35,16 @@ expect_equal "$("$hf2q" perplexity -q -m "$model" -f LICENSE -b 512 --json)" "$(
 expect_equal "$("$hf2q" embed -q -m "$model" -p Hello -p Hello | sort -u | wc -l)" 1 "different vectors of one text"
 : >"$work/empty"
 expect_exit 2 "at least 2 tokens" "$hf2q" perplexity -m "$model" -f "$work/empty"
+
+# A file against itself, and against another: the JSON fields, and which of the two is the reference.
+ids=$work/ids.json
+seq -s, 300 363 | sed 's/.*/[&]/' >"$ids"
+"$hf2q" convert models/tiny-gemma4 -o "$work/q4.gguf" --quant q4_k_m >/dev/null
+against() { "$hf2q" perplexity -q -m "$1" --against "$2" --tokens-file "$ids" --json; }
+field() { sed -E "s/.*\"$1\":([^,}]*).*/\1/"; }
+expect_equal "0.0 1.0" "$(against "$model" "$model" | field kl_mean) $(against "$model" "$model" | field same_top1)" "a file against itself"
+alone=$("$hf2q" perplexity -q -m "$model" --tokens-file "$ids" --json | field perplexity)
+against "$work/q4.gguf" "$model" >"$work/ab"
+for name in tokens kl_mean kl_median kl_p99 same_top1 ppl_a ppl_b; do grep -q "\"$name\":" "$work/ab" || fail "no $name"; done
+expect_equal "$(printf %.2f "$alone")" "$(printf %.2f "$(field ppl_a <"$work/ab")")" "perplexity of the reference"
+expect_exit 3 "LICENSE" "$hf2q" perplexity -m "$model" --against LICENSE --tokens-file "$ids"
