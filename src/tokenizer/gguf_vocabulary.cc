@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/quote.h"
 #include "tokenizer/text_replace.h"
 #include "tokenizer/token_index.h"
 #include "tokenizer/utf8.h"
@@ -74,6 +75,16 @@ Status read_types(const GgufFile& file, Vocabulary& vocabulary) {
   return Ok{};
 }
 
+// Nothing uses the scores, but an array of another length is of another vocabulary.
+Status check_scores(const GgufFile& file, size_t n_tokens) {
+  const Value* scores = file.find(kScores);
+  if (scores == nullptr || (scores->type == ValueType::kArray && scores->count == n_tokens)) {
+    return Ok{};
+  }
+  return error(ErrorCode::kCorrupt, "{}: {}: {} values expected, one for each token, found {}",
+               file.path(), kScores, n_tokens, describe(*scores));
+}
+
 // A merge that is incomplete as the file spells it, with its U+0120 read as spaces.
 Merge find_spaced_merge(const TokenIndex& index, const MergeHalves& halves) {
   const std::string left = replace_all(halves.first, kSpaceInMerge, " ");
@@ -88,9 +99,12 @@ Status read_merges(const GgufFile& file, Vocabulary& vocabulary) {
   halves.reserve(texts.size());
   for (const std::string_view text : texts) {
     const size_t space = text.find(' ', 1);
-    if (space != std::string_view::npos) {
-      halves.emplace_back(text.substr(0, space), text.substr(space + 1));
+    if (space == std::string_view::npos || space + 1 == text.size()) {
+      return error(ErrorCode::kCorrupt,
+                   "{}: {}[{}]: two halves parted by a space expected, found {}", file.path(),
+                   kMerges, halves.size(), quote(text));
     }
+    halves.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
   const TokenIndex index(vocabulary.tokens);
   vocabulary.merges = find_merges(index, halves);
@@ -203,6 +217,7 @@ Result<Vocabulary> read_gguf_vocabulary(const GgufFile& file) {
   Vocabulary vocabulary;
   TRY_OK(read_tokens(file, vocabulary));
   TRY_OK(read_types(file, vocabulary));
+  TRY_OK(check_scores(file, vocabulary.tokens.size()));
   TRY_OK(read_merges(file, vocabulary));
   TRY_OK(read_roles(file, vocabulary));
   TRY_OK(read_lists(file, vocabulary));

@@ -29,10 +29,10 @@
 namespace hf2q {
 
 // kNotFound, kCorrupt or kUnsupported, naming the file, the key, the expected and the found value:
-// texts of 1 to kMaxTokenBytes bytes of UTF-8, a type for each token, ids inside of the vocabulary,
-// merges whose halves and result are tokens. A merge without a space is left out, as llama.cpp
-// does. Of tokens with the same text the lowest id counts. add_bos is true whatever the file says:
-// a Gemma model always wants it, and some converters write false.
+// texts of 1 to kMaxTokenBytes bytes of UTF-8, a type for each token, as many scores (if any), ids
+// inside of the vocabulary, merges of two halves, which are tokens as is their union. Tokens may
+// share a text, as unused ones of some vocabularies do: the lowest id counts. add_bos is true
+// whatever the file says: a Gemma model always wants it, and some converters write false.
 Result<Vocabulary> read_gguf_vocabulary(const GgufFile& file);
 
 // Sets the keys above, in that order; those of ids, lists and texts that the vocabulary lacks are

@@ -161,15 +161,10 @@ TEST(GgufVocabulary, ForeignFileGivesAddedTokensByTypeAndStopsByText) {
   });
 }
 
-TEST(GgufVocabulary, MergesWithoutASpaceAreLeftOut) {
-  GgufMetadata metadata = foreign();
-  const std::string_view merges[] = {"ab", " ", "a b", "", "▁ ab"};
-  metadata.set_strings("tokenizer.ggml.merges", merges);
-  with_file(metadata, [](const GgufFile& file) {
-    const Result<Vocabulary> result = read_gguf_vocabulary(file);
-    ASSERT_TRUE(result.ok()) << result.error().message;
-    EXPECT_THAT(result.value().merges, ElementsAre(Merge{261, 262, 264}, Merge{260, 264, 265}));
-  });
+TEST(GgufVocabulary, ScoresMayBeAbsent) {
+  GgufMetadata metadata = written(small_vocabulary());
+  metadata.remove("tokenizer.ggml.scores");
+  expect_read(metadata, small_vocabulary());
 }
 
 TEST(GgufVocabulary, OfEqualTextsTheLowestIdCounts) {
@@ -251,7 +246,18 @@ const BadCase kBadCases[] = {
     {"merge_unknown_half", [](GgufMetadata& m) { set_merges(m, "a x"); }, kCorrupt,
      "tokens \"a\" and \"x\" and their union expected for merge 0"},
     {"merge_unknown_union", [](GgufMetadata& m) { set_merges(m, "b a"); }, kCorrupt, "merge 0"},
-    {"merge_empty_half", [](GgufMetadata& m) { set_merges(m, "a "); }, kCorrupt, "merge 0"},
+    {"merge_empty_half", [](GgufMetadata& m) { set_merges(m, "a "); }, kCorrupt,
+     "tokenizer.ggml.merges[0]: two halves parted by a space expected, found \"a \""},
+    {"merge_without_space", [](GgufMetadata& m) { set_merges(m, "ab"); }, kCorrupt,
+     "tokenizer.ggml.merges[0]: two halves parted by a space expected, found \"ab\""},
+    {"merge_without_left_half", [](GgufMetadata& m) { set_merges(m, " b"); }, kCorrupt,
+     "two halves parted by a space expected, found \" b\""},
+    {"merge_empty", [](GgufMetadata& m) { set_merges(m, ""); }, kCorrupt, "found \"\""},
+    {"scores_short",
+     [](GgufMetadata& m) { m.set_f32s("tokenizer.ggml.scores", std::vector<float>(269, 0.0F)); },
+     kCorrupt, "tokenizer.ggml.scores: 270 values expected, one for each token, found "},
+    {"scores_number", [](GgufMetadata& m) { m.set_f32("tokenizer.ggml.scores", 1.0F); }, kCorrupt,
+     "tokenizer.ggml.scores: 270 values expected"},
     {"bos_range", [](GgufMetadata& m) { m.set_u32("tokenizer.ggml.bos_token_id", 270); }, kCorrupt,
      "tokenizer.ggml.bos_token_id: an id below 270 expected, found 270"},
     {"eos_text", [](GgufMetadata& m) { m.set_string("tokenizer.ggml.eos_token_id", "1"); },
