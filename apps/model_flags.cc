@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/mapped_file.h"
+#include "model/ignored_tensors.h"
 #include "terminal.h"
 
 namespace hf2q::app {
@@ -119,6 +120,8 @@ Result<std::unique_ptr<Engine>> load_engine(const ModelFlags& flags, const Globa
     warn(fmt::format("a context of {} tokens is longer than the model was trained for ({})",
                      engine->n_ctx(), engine->config().n_ctx_train));
   }
+  const std::vector<std::string> ignored = ignored_tensors(engine->file(), engine->config());
+  if (!ignored.empty()) warn(ignored_line(ignored));
   return engine;
 }
 

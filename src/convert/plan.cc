@@ -6,6 +6,7 @@
 #include "convert/hf_metadata.h"
 #include "convert/imatrix_file.h"
 #include "model/config.h"
+#include "model/ignored_tensors.h"
 #include "model/weights.h"
 
 namespace hf2q {
@@ -159,7 +160,10 @@ Result<OutputPlan> plan_quantization(const std::string& path, const QuantizeOpti
   TRY(ignored_bytes, plan_weights(*plan.file, {}));
   (void)ignored_bytes;
   plan.inputs = {path};
+  const std::vector<std::string> ignored = ignored_tensors(*plan.file, config);
+  if (!ignored.empty()) plan.warnings.push_back(ignored_line(ignored));
   for (const GgufTensor& tensor : plan.file->tensors()) {
+    if (std::ranges::find(ignored, tensor.name) != ignored.end()) continue;
     if (!tensor.type->supported) {
       return error(ErrorCode::kUnsupported, "{}: {}: type {} cannot be read", path, tensor.name,
                    tensor.type->name);

@@ -47,7 +47,8 @@ struct OutputPlan {
 // parse_hf_config, Checkpoint::open, map_checkpoint and read_tokenizer_json.
 Result<OutputPlan> plan_conversion(const std::string& folder, const QuantizeOptions& options);
 
-// A GGUF file, whose metadata is kept but for the file type and the shard keys. A tensor stored in
+// A GGUF file, whose metadata is kept but for the file type and the shard keys. Tensors
+// that are no part of the model are left out, with a warning (ignored_tensors). A tensor stored in
 // fewer than 8 bits per weight that would get another type is kUnsupported unless allow_requantize.
 Result<OutputPlan> plan_quantization(const std::string& path, const QuantizeOptions& options);
 

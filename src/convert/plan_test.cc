@@ -248,6 +248,34 @@ TEST(Quantization, KeepsMetadataAndRefusesFewBits) {
   EXPECT_TRUE(write(plan, work / "q5.gguf", {}).ok());
 }
 
+// Files of the three kinds of model hold nothing that is ignored, also what sharing layers keep.
+TEST(Quantization, LeavesOutAndNamesWhatIsNoPartOfTheModel) {
+  const TempFolder work;
+  for (const std::string& folder :
+       {kDense, complete("micro-moe", work), complete("micro-ple", work)}) {
+    const std::string path = convert(folder, FileType::kQ8_0, work);
+    QuantizeOptions options;
+    options.file_type = FileType::kQ8_0;
+    const OutputPlan plan = value_of(plan_quantization(path, options));
+    EXPECT_THAT(plan.warnings, testing::IsEmpty());
+  }
+  QuantizeOptions options;
+  options.file_type = FileType::kQ8_0;
+  OutputPlan plan = value_of(plan_conversion(kDense, options));
+  const size_t n_tensors = plan.tensors.size();
+  for (const char* name : {"v.patch_embd.weight", "blk.6.attn_q.weight", "blk.0.other.weight"}) {
+    OutputTensor extra = plan.tensors.front();
+    extra.name = name;
+    plan.tensors.push_back(extra);
+  }
+  ASSERT_TRUE(write(plan, work / "extra.gguf", {}).ok());
+  plan = value_of(plan_quantization(work / "extra.gguf", options));
+  EXPECT_EQ(plan.tensors.size(), n_tensors);
+  EXPECT_THAT(plan.warnings,
+              testing::ElementsAre("ignored: \"v.patch_embd.weight\", \"blk.6.attn_q.weight\", "
+                                   "\"blk.0.other.weight\""));
+}
+
 TEST(Quantization, AnUnknownArchitectureIsNamed) {
   const TempFolder work;
   GgufMetadata metadata;
