@@ -64,12 +64,13 @@ Result<OutputFile> OutputFile::create(const std::string& name) {
   }
   file.path_ = path;
   file.temporary_ = path + ".tmp." + std::to_string(getpid());
+  remember(file.temporary_);  // before it is there: a signal may come at once
   file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file.fd_ < 0) {
-    file.temporary_.clear();
-    return cannot_write(path, "create");
+    Error failure = cannot_write(path, "create");
+    forget(std::exchange(file.temporary_, {}));
+    return failure;
   }
-  remember(file.temporary_);
   return file;
 }
 

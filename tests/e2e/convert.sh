@@ -107,12 +107,12 @@ grep -q '"output": "tiny-gemma-q4_k_m.gguf"' "$work/list" || fail "another outpu
 "$hf2q" convert $model -o "$work/one.gguf" --dry-run --tensor-type 'blk.0.attn_q.weight=q8_0' >"$work/list"
 grep -q '  1 tensor is q8_0' "$work/list" || fail "no line on one tensor"
 
-# Runs COMMAND... in the background as $child until its temporary file for $out is there.
+# Runs COMMAND... in the background as $child until its temporary file for $out has content.
 start_writing() {
   "$@" >/dev/null 2>"$work/stderr" &
   child=$!
   for _ in $(seq 1000); do
-    if compgen -G "$out.tmp.*" >/dev/null; then return; fi
+    if [ -s "$out.tmp.$child" ]; then return; fi
     sleep 0.01
   done
   fail "no temporary file: $*"
