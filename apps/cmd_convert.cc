@@ -93,20 +93,18 @@ Result<OutputPlan> plan(ConvertFlags& flags) {
 
 }  // namespace
 
-void add_convert(CLI::App& program, Globals& globals) {
-  CLI::App* command =
-      program.add_subcommand("convert", "Make a GGUF file of a HuggingFace checkpoint");
+void add_convert(Program& program, const Globals& globals) {
+  Command command = program.add_command("convert", "Make a GGUF file of a HuggingFace checkpoint");
   auto flags = std::make_shared<ConvertFlags>();
-  command->add_option("checkpoint", flags->folder,
-                      "Folder with config.json, tokenizer.json and safetensors");
-  command->add_option("--repo", flags->repo,
-                      "ORG/NAME, instead of a folder: fetch it with huggingface-cli first");
-  command->add_option("-o,--output", flags->output, "File to write (default: NAME-QUANT.gguf)");
-  add_quantize_flags(*command, *flags);
-  command->callback([flags, &globals] {
+  command.add_option("checkpoint", flags->folder,
+                     "Folder with config.json, tokenizer.json and safetensors");
+  command.add_option("--repo", flags->repo,
+                     "ORG/NAME, instead of a folder: fetch it with huggingface-cli first");
+  command.add_option("-o,--output", flags->output, "File to write (default: NAME-QUANT.gguf)");
+  add_quantize_flags(command, *flags);
+  command.on_run([flags, &globals] {
     Result<OutputPlan> planned = plan(*flags);
-    globals.exit_code =
-        planned.ok() ? execute(planned.value(), *flags, globals) : report(planned.error());
+    return planned.ok() ? execute(planned.value(), *flags, globals) : report(planned.error());
   });
 }
 

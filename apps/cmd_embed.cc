@@ -33,31 +33,25 @@ Result<std::vector<float>> embed(Engine& engine, const std::string& text) {
   return vector;
 }
 
-Status run(const EmbedFlags& flags, const Globals& globals) {
+Result<int> run(const EmbedFlags& flags, const Globals& globals) {
   TRY(engine, load_engine(flags.model, globals));
   for (const std::string& text : flags.prompts) {
     TRY(vector, embed(*engine, text));
     print_json(vector);
   }
-  return Ok{};
+  return kSuccess;
 }
 
 }  // namespace
 
-void add_embed(CLI::App& program, Globals& globals) {
-  CLI::App* command =
-      program.add_subcommand("embed", "Texts to vectors of unit length, one JSON array per line");
+void add_embed(Program& program, const Globals& globals) {
+  Command command =
+      program.add_command("embed", "Texts to vectors of unit length, one JSON array per line");
   auto flags = std::make_shared<EmbedFlags>();
-  command->add_option("-p,--prompt", flags->prompts, "A text; may be repeated")->required();
-  add_model_flags(*command, flags->model);
-  command->callback([flags, &globals] {
-    if (flags->model.dry_run) {
-      globals.exit_code = print_memory_plan(flags->model, globals);
-      return;
-    }
-    const Status status = run(*flags, globals);
-    globals.exit_code = status.ok() ? static_cast<int>(kSuccess) : report(status.error());
-  });
+  command.add_option("-p,--prompt", flags->prompts, "A text; may be repeated").required();
+  add_model_flags(command, flags->model);
+  run_with_model(command, {flags, &flags->model}, globals,
+                 [flags, &globals] { return run(*flags, globals); });
 }
 
 }  // namespace hf2q::app

@@ -118,49 +118,37 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
     fmt::print("\n");
   }
   if (!globals.quiet) print_stats(*engine, ids.size(), generation);
-  return interrupted != 0 ? static_cast<int>(kInterrupted) : static_cast<int>(kSuccess);
+  return interrupted != 0 ? kInterrupted : kSuccess;
 }
 
 }  // namespace
 
-void add_generate(CLI::App& program, Globals& globals) {
-  CLI::App* command = program.add_subcommand("generate", "Answer one prompt");
+void add_generate(Program& program, const Globals& globals) {
+  Command command = program.add_command("generate", "Answer one prompt");
   auto flags = std::make_shared<GenerateFlags>();
-  CLI::Option* prompt = command->add_option("-p,--prompt", flags->prompt, "What the user says");
-  CLI::Option* file = command->add_option("-f,--file", flags->file, "File with what the user says");
-  CLI::Option* tokens =
-      command->add_option("--tokens", flags->tokens, "Token ids, taken as they are");
-  prompt->excludes(file)->excludes(tokens);
-  file->excludes(tokens);
-  command->add_flag("--raw", flags->raw,
-                    "The text as it is, behind one <bos>, instead of the chat form");
-  command->add_option("-n,--predict,--n-predict", flags->n_predict,
-                      "Most tokens of the answer (default: up to the end of the context)");
-  command->add_option("--stop", flags->stops, "The answer ends before this text; may be repeated");
-  command->add_flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of the turn");
-  command->add_option("--chat-template", flags->chat_template,
-                      "File with a Jinja template, instead of the model's");
-  command->add_option("--thinking", flags->thinking, "on or off")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  command->add_flag("--json", flags->json,
-                    "One object on stdout: token_ids, text, finish_reason, prompt_tokens");
-  add_soft_flag(*command, flags->soft);
-  add_sampling_flags(*command, flags->sampling);
-  add_model_flags(*command, flags->model);
-  command->callback([=, &globals] {
-    if (flags->model.dry_run) {
-      globals.exit_code = print_memory_plan(flags->model, globals);
-      return;
-    }
-    if (prompt->count() + file->count() + tokens->count() == 0) {
-      globals.exit_code =
-          report(error(ErrorCode::kInvalidArgument, "generate: -p, -f or --tokens expected"));
-      return;
-    }
-    const Result<int> code = run(*flags, globals);
-    globals.exit_code = code.ok() ? code.value() : report(code.error());
-  });
+  const Option prompt = command.add_option("-p,--prompt", flags->prompt, "What the user says");
+  const Option file = command.add_option("-f,--file", flags->file, "File with what the user says");
+  const Option tokens =
+      command.add_option("--tokens", flags->tokens, "Token ids, taken as they are");
+  command.require_one_of({prompt, file, tokens}, &flags->model.dry_run);
+  command.add_flag("--raw", flags->raw,
+                   "The text as it is, behind one <bos>, instead of the chat form");
+  command.add_option("-n,--predict,--n-predict", flags->n_predict,
+                     "Most tokens of the answer (default: up to the end of the context)");
+  command.add_option("--stop", flags->stops, "The answer ends before this text; may be repeated");
+  command.add_flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of the turn");
+  command.add_option("--chat-template", flags->chat_template,
+                     "File with a Jinja template, instead of the model's");
+  command.add_option("--thinking", flags->thinking, "on or off")
+      .one_of({"on", "off"})
+      .show_default();
+  command.add_flag("--json", flags->json,
+                   "One object on stdout: token_ids, text, finish_reason, prompt_tokens");
+  add_soft_flag(command, flags->soft);
+  add_sampling_flags(command, flags->sampling);
+  add_model_flags(command, flags->model);
+  run_with_model(command, {flags, &flags->model}, globals,
+                 [flags, &globals] { return run(*flags, globals); });
 }
 
 }  // namespace hf2q::app

@@ -287,16 +287,16 @@ int run(const InfoFlags& flags) {
 
 }  // namespace
 
-void add_info(CLI::App& program, Globals& globals) {
-  CLI::App* command = program.add_subcommand("info", "Show what a GGUF file holds");
+void add_info(Program& program, const Globals& /*globals*/) {
+  Command command = program.add_command("info", "Show what a GGUF file holds");
   auto flags = std::make_shared<InfoFlags>();
-  command->add_option("file", flags->path, "GGUF file (of shards, the first)")->required();
-  command->add_flag("--tensors", flags->tensors, "List every tensor");
-  command->add_flag("--hashes", flags->hashes,
-                    "With --tensors: a hash of each tensor's bytes (XXH3)");
-  command->add_flag("--metadata", flags->metadata, "List every metadata key");
-  command->add_flag("--json", flags->json, "As JSON on stdout");
-  command->callback([flags, &globals] { globals.exit_code = run(*flags); });
+  command.add_option("file", flags->path, "GGUF file (of shards, the first)").required();
+  command.add_flag("--tensors", flags->tensors, "List every tensor");
+  command.add_flag("--hashes", flags->hashes,
+                   "With --tensors: a hash of each tensor's bytes (XXH3)");
+  command.add_flag("--metadata", flags->metadata, "List every metadata key");
+  command.add_flag("--json", flags->json, "As JSON on stdout");
+  command.on_run([flags] { return run(*flags); });
 }
 
 }  // namespace hf2q::app

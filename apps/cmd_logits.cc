@@ -63,7 +63,7 @@ Result<std::vector<NamedValues>> compute(Engine& engine, std::span<const int32_t
   return tensors;
 }
 
-Status run(const LogitsFlags& flags, const Globals& globals) {
+Result<int> run(const LogitsFlags& flags, const Globals& globals) {
   TRY(engine, load_engine(flags.model, globals, flags.all_positions ? flags.model.max_rows : 1));
   std::vector<int32_t> ids = encode_prompt(engine->tokenizer(), flags.prompt);
   if (!flags.tokens.empty()) {
@@ -77,35 +77,30 @@ Status run(const LogitsFlags& flags, const Globals& globals) {
     fmt::print(stderr, "wrote {}: logits [{}, {}]{}\n", flags.output, logits.shape[0],
                logits.shape[1], flags.hidden ? " and hidden states" : "");
   }
-  return Ok{};
+  return kSuccess;
 }
 
 }  // namespace
 
-void add_logits(CLI::App& program, Globals& globals) {
-  CLI::App* command = program.add_subcommand("logits", "Scores of every token, to a file");
+void add_logits(Program& program, const Globals& globals) {
+  Command command = program.add_command("logits", "Scores of every token, to a file");
   auto flags = std::make_shared<LogitsFlags>();
-  CLI::Option_group* prompt = command->add_option_group("Prompt");
-  prompt->add_option("-p,--prompt", flags->prompt, "Text as it is, behind one <bos>");
-  prompt->add_option("--tokens", flags->tokens, "Token ids, taken as they are");
-  prompt->require_option(1);
-  command->add_option("-o,--output", flags->output, "A safetensors file: logits [rows, vocabulary]")
-      ->required();
-  command->add_flag("--all-positions", flags->all_positions,
-                    "A row for every position, instead of the last one");
-  command->add_flag("--hidden", flags->hidden,
-                    "Also hidden.00, hidden.01, ... [positions, hidden]: the input of each layer, "
-                    "and the output of the last norm");
-  add_soft_flag(*command, flags->soft);
-  add_model_flags(*command, flags->model);
-  command->callback([flags, &globals] {
-    if (flags->model.dry_run) {
-      globals.exit_code = print_memory_plan(flags->model, globals);
-      return;
-    }
-    const Status status = run(*flags, globals);
-    globals.exit_code = status.ok() ? static_cast<int>(kSuccess) : report(status.error());
-  });
+  const Option prompt =
+      command.add_option("-p,--prompt", flags->prompt, "Text as it is, behind one <bos>");
+  const Option tokens =
+      command.add_option("--tokens", flags->tokens, "Token ids, taken as they are");
+  command.require_one_of({prompt, tokens}, &flags->model.dry_run);
+  command.add_option("-o,--output", flags->output, "A safetensors file: logits [rows, vocabulary]")
+      .required();
+  command.add_flag("--all-positions", flags->all_positions,
+                   "A row for every position, instead of the last one");
+  command.add_flag("--hidden", flags->hidden,
+                   "Also hidden.00, hidden.01, ... [positions, hidden]: the input of each layer, "
+                   "and the output of the last norm");
+  add_soft_flag(command, flags->soft);
+  add_model_flags(command, flags->model);
+  run_with_model(command, {flags, &flags->model}, globals,
+                 [flags, &globals] { return run(*flags, globals); });
 }
 
 }  // namespace hf2q::app

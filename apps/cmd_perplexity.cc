@@ -34,7 +34,7 @@ Result<std::vector<int32_t>> read_ids(const Engine& engine, const PerplexityFlag
 // Rows of one batch when two models are compared: the logits of all rows of both are in memory.
 constexpr uint32_t kComparedRows = 128;
 
-Status score_file(const PerplexityFlags& flags, const Globals& globals) {
+Result<int> score_file(const PerplexityFlags& flags, const Globals& globals) {
   TRY(engine, load_engine(flags.model, globals, flags.model.max_rows));
   TRY(ids, read_ids(*engine, flags));
   TRY(score, score_text(*engine, ids));
@@ -46,7 +46,7 @@ Status score_file(const PerplexityFlags& flags, const Globals& globals) {
     fmt::print("perplexity {:.4f} over {} tokens (mean nll {:.5f})\n", perplexity, score.n_tokens,
                score.mean_nll);
   }
-  return Ok{};
+  return kSuccess;
 }
 
 void print_divergence(const Divergence& d) {
@@ -57,7 +57,7 @@ void print_divergence(const Divergence& d) {
       d.kl_mean, d.kl_median, d.kl_p99, d.n_tokens, 100 * d.same_top1, d.ppl_b, d.ppl_a);
 }
 
-Status compare_files(const PerplexityFlags& flags, const Globals& globals) {
+Result<int> compare_files(const PerplexityFlags& flags, const Globals& globals) {
   ModelFlags model = flags.model;
   model.max_rows = std::min(model.max_rows, kComparedRows);
   ModelFlags reference = model;
@@ -68,7 +68,7 @@ Status compare_files(const PerplexityFlags& flags, const Globals& globals) {
   TRY(d, compare_on_text(*a, *b, ids));
   if (!flags.json) {
     print_divergence(d);
-    return Ok{};
+    return kSuccess;
   }
   print_json({{"tokens", d.n_tokens},
               {"kl_mean", d.kl_mean},
@@ -77,38 +77,27 @@ Status compare_files(const PerplexityFlags& flags, const Globals& globals) {
               {"same_top1", d.same_top1},
               {"ppl_a", d.ppl_a},
               {"ppl_b", d.ppl_b}});
-  return Ok{};
+  return kSuccess;
 }
 
 }  // namespace
 
-void add_perplexity(CLI::App& program, Globals& globals) {
-  CLI::App* command = program.add_subcommand("perplexity", "How well the model predicts a text");
+void add_perplexity(Program& program, const Globals& globals) {
+  Command command = program.add_command("perplexity", "How well the model predicts a text");
   auto flags = std::make_shared<PerplexityFlags>();
-  CLI::Option* file = command->add_option("-f,--file", flags->file, "The text");
-  CLI::Option* tokens = command->add_option("--tokens-file", flags->tokens_file,
-                                            "The text as a JSON array of token ids");
-  file->excludes(tokens);
-  command->add_option("--against", flags->against,
-                      "Compare with this GGUF file, the reference: KL divergence, same top token");
-  command->add_flag("--json", flags->json,
-                    "{\"tokens\", \"mean_nll\", \"perplexity\"}; with --against {\"tokens\", "
-                    "\"kl_mean\", \"kl_median\", \"kl_p99\", \"same_top1\", \"ppl_a\", \"ppl_b\"}, "
-                    "a the reference");
-  add_model_flags(*command, flags->model);
-  command->callback([=, &globals] {
-    if (flags->model.dry_run) {
-      globals.exit_code = print_memory_plan(flags->model, globals);
-      return;
-    }
-    if (file->count() + tokens->count() == 0) {
-      globals.exit_code =
-          report(error(ErrorCode::kInvalidArgument, "perplexity: -f or --tokens-file expected"));
-      return;
-    }
-    const Status status =
-        flags->against.empty() ? score_file(*flags, globals) : compare_files(*flags, globals);
-    globals.exit_code = status.ok() ? static_cast<int>(kSuccess) : report(status.error());
+  const Option file = command.add_option("-f,--file", flags->file, "The text");
+  const Option tokens = command.add_option("--tokens-file", flags->tokens_file,
+                                           "The text as a JSON array of token ids");
+  command.require_one_of({file, tokens}, &flags->model.dry_run);
+  command.add_option("--against", flags->against,
+                     "Compare with this GGUF file, the reference: KL divergence, same top token");
+  command.add_flag("--json", flags->json,
+                   "{\"tokens\", \"mean_nll\", \"perplexity\"}; with --against {\"tokens\", "
+                   "\"kl_mean\", \"kl_median\", \"kl_p99\", \"same_top1\", \"ppl_a\", \"ppl_b\"}, "
+                   "a the reference");
+  add_model_flags(command, flags->model);
+  run_with_model(command, {flags, &flags->model}, globals, [flags, &globals] {
+    return flags->against.empty() ? score_file(*flags, globals) : compare_files(*flags, globals);
   });
 }
 

@@ -17,19 +17,18 @@ Result<OutputPlan> plan(const QuantizeFlags& flags, const std::string& input) {
 
 }  // namespace
 
-void add_quantize(CLI::App& program, Globals& globals) {
-  CLI::App* command = program.add_subcommand("quantize", "Make a GGUF file of another one");
+void add_quantize(Program& program, const Globals& globals) {
+  Command command = program.add_command("quantize", "Make a GGUF file of another one");
   auto flags = std::make_shared<QuantizeFlags>();
   auto input = std::make_shared<std::string>();
-  command->add_option("input", *input, "GGUF file (of shards, the first)")->required();
-  command->add_option("output", flags->output, "File to write")->required();
-  command->add_flag("--allow-requantize", flags->allow_requantize,
-                    "Also from types below 8 bits per weight, at a loss");
-  add_quantize_flags(*command, *flags);
-  command->callback([flags, input, &globals] {
+  command.add_option("input", *input, "GGUF file (of shards, the first)").required();
+  command.add_option("output", flags->output, "File to write").required();
+  command.add_flag("--allow-requantize", flags->allow_requantize,
+                   "Also from types below 8 bits per weight, at a loss");
+  add_quantize_flags(command, *flags);
+  command.on_run([flags, input, &globals] {
     Result<OutputPlan> planned = plan(*flags, *input);
-    globals.exit_code =
-        planned.ok() ? execute(planned.value(), *flags, globals) : report(planned.error());
+    return planned.ok() ? execute(planned.value(), *flags, globals) : report(planned.error());
   });
 }
 

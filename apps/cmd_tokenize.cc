@@ -84,30 +84,22 @@ int run(const TokenizeFlags& flags, bool decoding) {
 
 }  // namespace
 
-void add_tokenize(CLI::App& program, Globals& globals) {
-  CLI::App* command = program.add_subcommand("tokenize", "Text to token ids, and back");
+void add_tokenize(Program& program, const Globals& /*globals*/) {
+  Command command = program.add_command("tokenize", "Text to token ids, and back");
   auto flags = std::make_shared<TokenizeFlags>();
-  command->add_option("-m,--model", flags->model, "GGUF file, checkpoint folder or tokenizer.json")
-      ->required();
-  CLI::Option* prompt = command->add_option("-p,--prompt", flags->prompt, "Text");
-  CLI::Option* file = command->add_option("-f,--file", flags->file, "File with the text");
-  CLI::Option* decode =
-      command->add_option("--decode", flags->decode, "Ids, parted by spaces or commas, to text");
-  command->add_flag("--no-bos", flags->no_bos, "Do not begin with <bos>");
-  command->add_flag("--no-special", flags->no_special,
-                    "Markers in the text are ordinary characters");
-  command->add_flag("--json", flags->json,
-                    "{\"ids\": [...], \"pieces\": [...]} or {\"ids\", \"text\"}");
-  prompt->excludes(file)->excludes(decode);
-  file->excludes(decode);
-  command->callback([=, &globals] {
-    if (prompt->count() + file->count() + decode->count() == 0) {
-      globals.exit_code =
-          report(error(ErrorCode::kInvalidArgument, "tokenize: -p, -f or --decode expected"));
-      return;
-    }
-    globals.exit_code = run(*flags, decode->count() > 0);
-  });
+  command.add_option("-m,--model", flags->model, "GGUF file, checkpoint folder or tokenizer.json")
+      .required();
+  const Option prompt = command.add_option("-p,--prompt", flags->prompt, "Text");
+  const Option file = command.add_option("-f,--file", flags->file, "File with the text");
+  const Option decode =
+      command.add_option("--decode", flags->decode, "Ids, parted by spaces or commas, to text");
+  command.add_flag("--no-bos", flags->no_bos, "Do not begin with <bos>");
+  command.add_flag("--no-special", flags->no_special,
+                   "Markers in the text are ordinary characters");
+  command.add_flag("--json", flags->json,
+                   "{\"ids\": [...], \"pieces\": [...]} or {\"ids\", \"text\"}");
+  command.require_one_of({prompt, file, decode});
+  command.on_run([flags, decode] { return run(*flags, decode.given()); });
 }
 
 }  // namespace hf2q::app

@@ -23,46 +23,55 @@ Result<KvFormat> kv_format(const std::string& flag, const std::string& name) {
 
 }  // namespace
 
-void add_model_flags(CLI::App& command, ModelFlags& flags) {
+void add_model_flags(Command& command, ModelFlags& flags) {
   const char* group = "Model";
   command.add_option("-m,--model", flags.model, "GGUF file (of shards, the first)")
-      ->required()
-      ->group(group);
+      .required()
+      .group(group);
   command
       .add_option("-c,--ctx-size", flags.n_ctx,
                   "Most tokens of one sequence (default: the model's context)")
-      ->group(group);
+      .group(group);
   command.add_option("-b,--batch-size", flags.max_rows, "Most tokens of one batch")
-      ->check(CLI::Range(1U, 65536U))
-      ->capture_default_str()
-      ->group(group);
+      .range(1, 65536)
+      .show_default()
+      .group(group);
   command.add_option("-t,--threads", flags.n_threads, "Threads (default: one per processor)")
-      ->group(group);
+      .group(group);
   command.add_option("--cache-type-k", flags.k_format, "Format of cached K (-ctk): f32 f16 bf16")
-      ->capture_default_str()
-      ->group(group);
+      .show_default()
+      .group(group);
   command.add_option("--cache-type-v", flags.v_format, "Format of cached V (-ctv)")
-      ->capture_default_str()
-      ->group(group);
+      .show_default()
+      .group(group);
   command
       .add_option("--cache-type-k-swa", flags.k_format_swa,
                   "The same for layers with a window (default: as the others)")
-      ->group(group);
+      .group(group);
   command.add_option("--cache-type-v-swa", flags.v_format_swa, "(default: as the others)")
-      ->group(group);
+      .group(group);
   command
       .add_option("--kv-budget", flags.kv_budget,
                   "Most bytes of cache: 512m, 2g (default: one full context, at most half of the "
                   "free memory)")
-      ->group(group);
-  command.add_option("--device", flags.device, "cpu")->capture_default_str()->group(group);
+      .group(group);
+  command.add_option("--device", flags.device, "cpu").show_default().group(group);
   command
       .add_flag("--mmap", flags.mmap,
                 "Read tables of rows from the mapped file instead of copying them")
-      ->group(group);
+      .group(group);
   command
       .add_flag("--dry-run", flags.dry_run, "Show the memory that would be used, allocate nothing")
-      ->group(group);
+      .group(group);
+}
+
+void run_with_model(Command& command, std::shared_ptr<ModelFlags> flags, const Globals& globals,
+                    std::function<Result<int>()> run) {
+  command.on_run([flags = std::move(flags), run = std::move(run), &globals] {
+    if (flags->dry_run) return print_memory_plan(*flags, globals);
+    const Result<int> code = run();
+    return code.ok() ? code.value() : report(code.error());
+  });
 }
 
 Result<uint64_t> parse_bytes(const std::string& text) {
@@ -155,29 +164,28 @@ int print_memory_plan(const ModelFlags& flags, const Globals& globals) {
   return kSuccess;
 }
 
-void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
+void add_sampling_flags(Command& command, SamplingFlags& flags) {
   const char* group = "Sampling (defaults come from the file)";
   command.add_option("--temp", flags.temperature, "Temperature; 0: always the most likely token")
-      ->group(group);
-  command.add_option("--top-k", flags.top_k, "Only the k most likely tokens; 0: all")->group(group);
-  command.add_option("--top-p", flags.top_p, "The fewest tokens that hold this share")
-      ->group(group);
+      .group(group);
+  command.add_option("--top-k", flags.top_k, "Only the k most likely tokens; 0: all").group(group);
+  command.add_option("--top-p", flags.top_p, "The fewest tokens that hold this share").group(group);
   command
       .add_option("--min-p", flags.min_p,
                   "Only tokens at least this fraction as likely as the best")
-      ->group(group);
+      .group(group);
   command.add_option("--repeat-penalty", flags.repeat_penalty, "For tokens seen before; 1: off")
-      ->group(group);
+      .group(group);
   command
       .add_option("--presence-penalty", flags.presence_penalty,
                   "For tokens of the answer, once each")
-      ->group(group);
+      .group(group);
   command
       .add_option("--frequency-penalty", flags.frequency_penalty,
                   "For tokens of the answer, each time")
-      ->group(group);
+      .group(group);
   command.add_option("-s,--seed", flags.seed, "Same seed, same text (default: a random one)")
-      ->group(group);
+      .group(group);
 }
 
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file) {

@@ -1,7 +1,6 @@
 #pragma once
 // Flags of the commands that load a model, and of those that sample.
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +28,10 @@ struct ModelFlags {
   bool dry_run = false;
 };
 
-void add_model_flags(CLI::App& command, ModelFlags& flags);
+void add_model_flags(Command& command, ModelFlags& flags);
+// What a command that loads a model does: with --dry-run it prints the memory, else it runs.
+void run_with_model(Command& command, std::shared_ptr<ModelFlags> flags, const Globals& globals,
+                    std::function<Result<int>()> run);
 Result<EngineOptions> engine_options(const ModelFlags& flags, const Globals& globals);
 // Loads with a progress line; warns where the context is longer than the model's.
 Result<std::unique_ptr<Engine>> load_engine(const ModelFlags& flags, const Globals& globals,
@@ -49,7 +51,7 @@ struct SamplingFlags {
   std::optional<double> seed;
 };
 
-void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
+void add_sampling_flags(Command& command, SamplingFlags& flags);
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file);
 
 // "1 2 3" or "1,2,3", also with brackets; ids below n_tokens.

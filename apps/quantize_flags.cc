@@ -97,20 +97,20 @@ void print_summary(const OutputPlan& plan, const QuantizeFlags& flags, double se
 
 }  // namespace
 
-void add_quantize_flags(CLI::App& command, QuantizeFlags& flags) {
+void add_quantize_flags(Command& command, QuantizeFlags& flags) {
   std::string names;
   for (const FileTypeInfo& info : file_types())
     names += (names.empty() ? "" : " ") + std::string(info.name);
-  command.add_option("--quant", flags.quant, "File type: " + names)->capture_default_str();
+  command.add_option("--quant", flags.quant, "File type: " + names).show_default();
   command
       .add_option("--recipe", flags.recipe,
                   "safe keeps per-layer embeddings at 8 bits or more, plain is llama.cpp's choice")
-      ->capture_default_str();
+      .show_default();
   command.add_option("--imatrix", flags.imatrix, "Importance matrix (GGUF or legacy file)");
   command.add_option("--tensor-type", flags.tensor_types,
                      "REGEX=TYPE: this type for tensors whose name matches; the first match wins");
   command.add_option("-t,--threads", flags.n_threads, "Threads (default: one per processor)")
-      ->check(CLI::Range(0U, 512U));
+      .range(0, 512);
   command.add_flag("--dry-run", flags.dry_run,
                    "Show every tensor's type and the size, write nothing");
   command.add_flag("--json", flags.json, "Report as JSON on stdout");

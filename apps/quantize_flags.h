@@ -1,7 +1,6 @@
 #pragma once
 // The flags that convert and quantize share, and the report that both print.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -23,7 +22,7 @@ struct QuantizeFlags {
   bool json = false;
 };
 
-void add_quantize_flags(CLI::App& command, QuantizeFlags& flags);
+void add_quantize_flags(Command& command, QuantizeFlags& flags);
 Result<QuantizeOptions> quantize_options(const QuantizeFlags& flags);
 
 // Whether the output could be created, before any work: kInvalidArgument for an empty name, else as

@@ -80,12 +80,12 @@ Result<SoftRows> read_rows(const SoftFlag& flag, uint32_t hidden_dim) {
 
 }  // namespace
 
-void add_soft_flag(CLI::App& command, std::vector<std::string>& values) {
+void add_soft_flag(Command& command, std::vector<std::string>& values) {
   command
       .add_option("--soft", values,
                   "Rows in place of the embeddings from POS on; with :block they see each other as "
                   "an image; may be repeated")
-      ->type_name("FILE.safetensors[:TENSOR]@POS[:block]");
+      .value_name("FILE.safetensors[:TENSOR]@POS[:block]");
 }
 
 Result<std::vector<SoftRows>> read_soft_rows(std::span<const std::string> flags,

@@ -3,18 +3,18 @@
 // prompt's tokens from POS on. TENSOR may be left out where the file has one; with :block the rows
 // see each other as an image does, else they are causal.
 
-#include <CLI/CLI.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/generate.h"
+#include "flags.h"
 #include "model/config.h"
 
 namespace hf2q::app {
 
-void add_soft_flag(CLI::App& command, std::vector<std::string>& values);
+void add_soft_flag(Command& command, std::vector<std::string>& values);
 
 // Reads every flag's rows. kInvalidArgument for a flag of another form; what SafetensorsFile::open
 // and widen() say of the file; kNotFound or kCorrupt naming the tensor, the expected and the found

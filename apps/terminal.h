@@ -12,13 +12,12 @@
 
 namespace hf2q::app {
 
-enum ExitCode : int {
-  kSuccess = 0,
-  kFailure = 1,
-  kUsage = 2,
-  kBadInput = 3,
-  kInterrupted = 130,
-};
+// Exit codes.
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kBadInput = 3;
+inline constexpr int kInterrupted = 130;
 
 // Prints `hf2q: error: ...` and gives the exit code that belongs to the error.
 int report(const Error& error);
