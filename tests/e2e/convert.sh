@@ -5,7 +5,7 @@ source "$(dirname "$0")/lib.bash"
 model=models/tiny-gemma4
 copy() { rm -rf "$work/copy" && cp -r "$model" "$work/copy"; }
 # What info --json says under a jq-like path, with the shell's own means.
-field() { "$hf2q" info "$2" --json | tr -d ' \n' | grep -o "\"$1\":[^,}]*" | head -1 | cut -d: -f2; }
+field() { "$hf2q" info "$2" --json | tr -d ' \n' | grep -o "\"$1\":[^,}]*" | sed -n 1p | cut -d: -f2; }
 
 # Every file type, from each of the three kinds of model.
 for source in "$model" tests/data/micro-moe tests/data/micro-ple; do
