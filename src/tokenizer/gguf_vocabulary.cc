@@ -110,14 +110,9 @@ Status read_merges(const GgufFile& file, Vocabulary& vocabulary) {
   vocabulary.merges = find_merges(index, halves);
   for (size_t rank = 0; rank < halves.size(); ++rank) {
     Merge& merge = vocabulary.merges[rank];
-    if (is_complete(merge)) continue;
-    merge = find_spaced_merge(index, halves[rank]);
-    if (is_complete(merge)) continue;
-    return error(ErrorCode::kCorrupt,
-                 "{}: {}: tokens \"{}\" and \"{}\" and their union expected for merge {}",
-                 file.path(), kMerges, halves[rank].first.substr(0, kMaxTokenBytes),
-                 halves[rank].second.substr(0, kMaxTokenBytes), rank);
+    if (!is_complete(merge)) merge = find_spaced_merge(index, halves[rank]);
   }
+  std::erase_if(vocabulary.merges, [](const Merge& merge) { return !is_complete(merge); });
   return Ok{};
 }
 

@@ -167,6 +167,19 @@ TEST(GgufVocabulary, ScoresMayBeAbsent) {
   expect_read(metadata, small_vocabulary());
 }
 
+TEST(GgufVocabulary, MergesOfUnknownTokensAreLeftOut) {
+  GgufMetadata metadata = written(small_vocabulary());
+  const std::string_view merges[] = {"a x", "b a", "a b"};
+  metadata.set_strings("tokenizer.ggml.merges", merges);
+  Vocabulary expected = small_vocabulary();
+  const auto id = [&](std::string_view text) {
+    const auto at = std::ranges::find(expected.tokens, text);
+    return static_cast<int32_t>(at - expected.tokens.begin());
+  };
+  expected.merges = {{id("a"), id("b"), id("ab")}};
+  expect_read(metadata, expected);
+}
+
 TEST(GgufVocabulary, OfEqualTextsTheLowestIdCounts) {
   Vocabulary vocabulary = small_vocabulary();
   vocabulary.tokens[263] = vocabulary.tokens[261];  // a second "a"
@@ -243,9 +256,6 @@ const BadCase kBadCases[] = {
        m.set_integers("tokenizer.ggml.token_type", std::vector<int32_t>(270, 7));
      },
      kCorrupt, "tokenizer.ggml.token_type[0]: 1 to 6 expected, found 7"},
-    {"merge_unknown_half", [](GgufMetadata& m) { set_merges(m, "a x"); }, kCorrupt,
-     "tokens \"a\" and \"x\" and their union expected for merge 0"},
-    {"merge_unknown_union", [](GgufMetadata& m) { set_merges(m, "b a"); }, kCorrupt, "merge 0"},
     {"merge_empty_half", [](GgufMetadata& m) { set_merges(m, "a "); }, kCorrupt,
      "tokenizer.ggml.merges[0]: two halves parted by a space expected, found \"a \""},
     {"merge_without_space", [](GgufMetadata& m) { set_merges(m, "ab"); }, kCorrupt,
