@@ -16,8 +16,7 @@ namespace {
 
 struct LogitsFlags {
   ModelFlags model;
-  std::string prompt;
-  std::string tokens;
+  PromptFlags prompt;
   std::string output;
   std::vector<std::string> soft;
   bool all_positions = false;
@@ -65,11 +64,7 @@ Result<std::vector<NamedValues>> compute(Engine& engine, std::span<const int32_t
 
 Result<int> run(const LogitsFlags& flags, const Globals& globals) {
   TRY(engine, load_engine(flags.model, globals, flags.all_positions ? flags.model.max_rows : 1));
-  std::vector<int32_t> ids = encode_prompt(engine->tokenizer(), flags.prompt);
-  if (!flags.tokens.empty()) {
-    TRY(given, parse_ids(flags.tokens, engine->tokenizer().n_tokens()));
-    ids = std::move(given);
-  }
+  TRY(ids, read_prompt_ids(flags.prompt, engine->tokenizer()));
   TRY(tensors, compute(*engine, ids, flags));
   TRY_OK(write_values(flags.output, tensors));
   if (!globals.quiet) {
@@ -85,11 +80,7 @@ Result<int> run(const LogitsFlags& flags, const Globals& globals) {
 void add_logits(Program& program, const Globals& globals) {
   Command command = program.add_command("logits", "Scores of every token, to a file");
   auto flags = std::make_shared<LogitsFlags>();
-  const Option prompt =
-      command.add_option("-p,--prompt", flags->prompt, "Text as it is, behind one <bos>");
-  const Option tokens =
-      command.add_option("--tokens", flags->tokens, "Token ids, taken as they are");
-  command.require_one_of({prompt, tokens}, &flags->model.dry_run);
+  add_prompt_flags(command, flags->prompt, flags->model);
   command.add_option("-o,--output", flags->output, "A safetensors file: logits [rows, vocabulary]")
       .required();
   command.add_flag("--all-positions", flags->all_positions,

@@ -15,7 +15,9 @@ void add_info(Program& program, const Globals& globals);
 void add_generate(Program& program, const Globals& globals);
 void add_embed(Program& program, const Globals& globals);
 void add_perplexity(Program& program, const Globals& globals);
+void add_imatrix(Program& program, const Globals& globals);
 void add_logits(Program& program, const Globals& globals);
 void add_tokenize(Program& program, const Globals& globals);
+void add_trace(Program& program, const Globals& globals);
 
 }  // namespace hf2q::app

@@ -22,8 +22,10 @@ int run(int argc, char** argv) {
   add_generate(program, globals);
   add_embed(program, globals);
   add_perplexity(program, globals);
+  add_imatrix(program, globals);
   add_logits(program, globals);
   add_tokenize(program, globals);
+  add_trace(program, globals);
   const int exit_code = program.run(argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     fmt::print(stderr, "hf2q: error: cannot write to stdout\n");

@@ -28,9 +28,11 @@ void add_model_flags(Command& command, ModelFlags& flags) {
   command.add_option("-m,--model", flags.model, "GGUF file (of shards, the first)")
       .required()
       .group(group);
+  const std::string n_ctx =
+      flags.n_ctx > 0 ? fmt::format("{}", flags.n_ctx) : std::string("the model's context");
   command
       .add_option("-c,--ctx-size", flags.n_ctx,
-                  "Most tokens of one sequence (default: the model's context)")
+                  fmt::format("Most tokens of one sequence (default: {})", n_ctx))
       .group(group);
   command.add_option("-b,--batch-size", flags.max_rows, "Most tokens of one batch")
       .range(1, 65536)
@@ -239,6 +241,19 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view 
   const int32_t bos = tokenizer.vocabulary().bos;
   if (ids.empty() || ids.front() != bos) ids.insert(ids.begin(), bos);
   return ids;
+}
+
+void add_prompt_flags(Command& command, PromptFlags& flags, const ModelFlags& model) {
+  const Option text =
+      command.add_option("-p,--prompt", flags.text, "Text as it is, behind one <bos>");
+  const Option tokens =
+      command.add_option("--tokens", flags.tokens, "Token ids, taken as they are");
+  command.require_one_of({text, tokens}, &model.dry_run);
+}
+
+Result<std::vector<int32_t>> read_prompt_ids(const PromptFlags& flags, const Tokenizer& tokenizer) {
+  if (!flags.tokens.empty()) return parse_ids(flags.tokens, tokenizer.n_tokens());
+  return encode_prompt(tokenizer, flags.text);
 }
 
 Result<std::string> read_text_file(const std::string& path) {

@@ -56,6 +56,15 @@ Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFil
 
 // "1 2 3" or "1,2,3", also with brackets; ids below n_tokens.
 Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens);
+// The prompt of a command that looks at a model: exactly one of the two.
+struct PromptFlags {
+  std::string text;
+  std::string tokens;
+};
+
+void add_prompt_flags(Command& command, PromptFlags& flags, const ModelFlags& model);
+Result<std::vector<int32_t>> read_prompt_ids(const PromptFlags& flags, const Tokenizer& tokenizer);
+
 // The text as it is, markers recognised, behind exactly one BOS.
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text);
 // "512m", "2g", or plain bytes.

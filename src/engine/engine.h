@@ -58,6 +58,8 @@ class Engine {
   const Config& config() const { return weights_.config; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const GgufFile& file() const { return file_; }
+  const Weights& weights() const { return weights_; }
+  const KvPlan& kv() const { return kv_; }
   const MemoryPlan& memory() const { return memory_; }
   uint32_t n_ctx() const { return memory_.n_ctx; }
   uint32_t max_rows() const { return workspace_.limits().max_rows; }

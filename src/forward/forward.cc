@@ -273,6 +273,7 @@ void ForwardPass::attention(uint32_t i) {
   observe("q_normed", at, work_.q_.data(), m_, q_dim);
   rotate_pairs(exec_, work_.q_.data(), m_, config_.n_heads, layer.head_dim, cos(layer.sliding),
                sin(layer.sliding), n_pairs(layer.sliding));
+  observe("q_rotated", at, work_.q_.data(), m_, q_dim);
   if (owner) keys_and_values(i);
 
   const std::span<const KvRow> rows = std::span(work_.kv_rows_[place.group]).first(m_);
@@ -332,8 +333,17 @@ void ForwardPass::route(const MoeWeights& moe, uint32_t i) {
                  work_.expert_id_, work_.expert_weight_);
   order_by_expert(work_.expert_id_, m_, config_.n_experts, config_.n_experts_used, work_.pair_of_,
                   work_.pair_row_, work_.expert_begin_);
-  observe("router_weights", static_cast<int>(i), work_.expert_weight_.data(), m_,
-          config_.n_experts_used);
+  if (observer_ != nullptr) {
+    (*observer_)({"router_weights",
+                  static_cast<int>(i),
+                  {},
+                  {},
+                  -1,
+                  work_.expert_weight_.data(),
+                  m_,
+                  config_.n_experts_used,
+                  work_.expert_id_.data()});
+  }
 }
 
 void ForwardPass::run_experts(const MoeWeights& moe, uint32_t i) {

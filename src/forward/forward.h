@@ -40,6 +40,7 @@ struct Point {
   const float* data = nullptr;  // [n, cols]
   size_t n = 0;
   size_t cols = 0;
+  const uint32_t* ids = nullptr;  // of router_weights: the experts, [n, cols], best first
 };
 using Observer = std::function<void(const Point&)>;
 

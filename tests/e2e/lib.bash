@@ -27,6 +27,11 @@ convert_small() {
   "$hf2q" convert "$work/$name" -o "$out" "$@" >/dev/null
 }
 
+# golden_ids JSON NAME: the token ids of the entry NAME.
+golden_ids() {
+  tr -d ' \n' <"$1" | grep -o "\"$2\":{.*" | grep -o '"token_ids":\[[0-9,]*\]' | sed -n 1p | cut -d[ -f2 | tr -d ']'
+}
+
 # tensor FILE NAME: the values of an F32 tensor of a safetensors file, one a line.
 tensor() {
   local file=$1 header entry begin end

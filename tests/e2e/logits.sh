@@ -5,8 +5,7 @@ golden=tests/data/micro-moe/golden
 model=$work/model.gguf out=$work/out.safetensors
 convert_small micro-moe "$model" --quant f32
 logits() { "$hf2q" logits -q -m "$model" -ctk f32 -ctv f32 -o "$out" "$@"; }
-# ids PATH: the token ids behind the first key "token_ids" after the one named PATH.
-ids() { tr -d ' \n' <$golden.json | grep -o "\"$1\":{.*" | grep -o '"token_ids":\[[0-9,]*\]' | sed -n 1p | cut -d[ -f2 | tr -d ']'; }
+ids() { golden_ids $golden.json "$1"; }
 # expect_tensor GOLDEN NAME: a tensor of $out is the reference's.
 expect_tensor() {
   tensor $golden.safetensors "$1" >"$work/expected"
