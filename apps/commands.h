@@ -9,9 +9,11 @@ struct Globals {
   bool quiet = false;  // no progress, no notes on stderr; errors stay
 };
 
+void add_completions(Program& program, const Globals& globals);
 void add_convert(Program& program, const Globals& globals);
 void add_quantize(Program& program, const Globals& globals);
 void add_info(Program& program, const Globals& globals);
+void add_doctor(Program& program, const Globals& globals);
 void add_generate(Program& program, const Globals& globals);
 void add_embed(Program& program, const Globals& globals);
 void add_perplexity(Program& program, const Globals& globals);

@@ -77,7 +77,8 @@ int usage_error(const CLI::App& program, const std::string& message, std::span<c
 // Spellings of several letters behind one dash, which users of llama.cpp know.
 std::vector<std::string> expand_spellings(int argc, char** argv) {
   static constexpr std::pair<std::string_view, const char*> kSpellings[] = {
-      {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-ub", "--batch-size"}};
+      {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-ub", "--batch-size"},
+      {"-np", "--parallel"},      {"-ngl", "--n-gpu-layers"}, {"-fa", "--flash-attn"}};
   std::vector<std::string> words(argv + 1, argv + argc);
   for (std::string& word : words) {
     for (const auto& [spelling, name] : kSpellings) {
@@ -120,6 +121,11 @@ Option& Option::range(double low, double high) {
   return *this;
 }
 
+Option& Option::optional_value(const std::string& implied) {
+  option_->expected(0, 1)->default_str(implied);
+  return *this;
+}
+
 Option& Option::value_name(const std::string& name) {
   option_->type_name(name);
   return *this;
@@ -158,7 +164,8 @@ Program::Program(const std::string& description, const std::string& name,
                  const std::string& version)
     : app_(std::make_unique<CLI::App>(description, name)), global_(app_.get()) {
   app_->set_version_flag("--version", version);
-  app_->set_config("--config", "", "Read flags from this file");
+  app_->set_config("--config", "", "Read flags from this file, those of a command below [COMMAND]");
+  app_->allow_config_extras(CLI::config_extras_mode::error);
   app_->require_subcommand(1);
   app_->fallthrough();
 }

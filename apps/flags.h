@@ -33,7 +33,8 @@ class Option {
   Option& show_default();  // what the target holds now
   Option& excludes(const Option& other);
   Option& one_of(std::initializer_list<std::string_view> words);
-  Option& range(double low, double high);  // both included
+  Option& range(double low, double high);              // both included
+  Option& optional_value(const std::string& implied);  // when the flag stands alone
   Option& value_name(const std::string& name);
   bool given() const;
   std::string name() const;  // --output

@@ -26,6 +26,8 @@ int run(int argc, char** argv) {
   add_logits(program, globals);
   add_tokenize(program, globals);
   add_trace(program, globals);
+  add_doctor(program, globals);
+  add_completions(program, globals);
   const int exit_code = program.run(argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     fmt::print(stderr, "hf2q: error: cannot write to stdout\n");

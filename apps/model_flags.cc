@@ -21,6 +21,27 @@ Result<KvFormat> kv_format(const std::string& flag, const std::string& name) {
                name);
 }
 
+// Flags of llama.cpp that choose what is settled here.
+void add_settled_flags(Command& command, ModelFlags& flags, const char* group) {
+  command
+      .add_option("--n-gpu-layers", flags.n_gpu_layers,
+                  "Accepted without effect (-ngl): all layers run on one device")
+      .group(group);
+  command
+      .add_option("--flash-attn", flags.flash_attention,
+                  "Accepted without effect (-fa): attention always works in one pass")
+      .optional_value("on")
+      .one_of({"on", "off", "auto", "0", "1"})
+      .group(group);
+}
+
+void warn_of_settled_flags(const ModelFlags& flags) {
+  if (flags.n_gpu_layers != 0)
+    warn("--n-gpu-layers: no effect, --device says where the model runs");
+  if (flags.flash_attention == "off" || flags.flash_attention == "0")
+    warn("--flash-attn: no effect, attention never stores its scores");
+}
+
 }  // namespace
 
 void add_model_flags(Command& command, ModelFlags& flags) {
@@ -58,6 +79,13 @@ void add_model_flags(Command& command, ModelFlags& flags) {
                   "free memory)")
       .group(group);
   command.add_option("--device", flags.device, "cpu").show_default().group(group);
+  command
+      .add_option("--parallel,--slots", flags.n_slots,
+                  "Most sequences at once (-np), for which the budget of the cache is made")
+      .range(1, 65536)
+      .show_default()
+      .group(group);
+  add_settled_flags(command, flags, group);
   command
       .add_flag("--mmap", flags.mmap,
                 "Read tables of rows from the mapped file instead of copying them")
@@ -121,6 +149,7 @@ Result<EngineOptions> engine_options(const ModelFlags& flags, const Globals& /*g
 Result<std::unique_ptr<Engine>> load_engine(const ModelFlags& flags, const Globals& globals,
                                             uint32_t max_outputs) {
   TRY(options, engine_options(flags, globals));
+  if (!globals.quiet) warn_of_settled_flags(flags);
   options.max_outputs = max_outputs;
   ProgressLine line(!globals.quiet);
   options.on_progress = [&](uint64_t done, uint64_t total) {

@@ -24,6 +24,8 @@ struct ModelFlags {
   std::string v_format_swa;
   std::string kv_budget;
   std::string device = "cpu";
+  int32_t n_gpu_layers = 0;            // accepted, without effect
+  std::string flash_attention = "on";  // accepted, without effect
   bool mmap = false;
   bool dry_run = false;
 };
