@@ -364,7 +364,7 @@ void ForwardPass::run_experts(const MoeWeights& moe, uint32_t i) {
     }
     work_.expert_matrices_.push_back(stacked_matrix(moe.gate_up, e));
     work_.jobs_.push_back({&work_.expert_matrices_.back(), rows,
-                           work_.gate_.data() + begin * 2 * ffn, size_t{2} * ffn});
+                           work_.gate_.data() + size_t{2} * begin * ffn, size_t{2} * ffn});
   }
   matmul(exec_, input(work_.normed_.data(), m_, hidden_, {&moe.gate_up}), work_.jobs_);
   gelu_mul(exec_, work_.gate_.data(), 2 * ffn, work_.gate_.data() + ffn, 2 * ffn, n_pairs, ffn);
