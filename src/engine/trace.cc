@@ -16,7 +16,7 @@ class Recorder {
 
   void add(const Point& point) {
     if (point.name == "per_layer_inputs") {
-      const float* row = point.data + (point.n - 1) * point.cols + layer_ * config_.ple_dim;
+      const float* row = point.data + (point.n - 1) * point.cols + size_t{layer_} * config_.ple_dim;
       keep("per_layer_input", {config_.ple_dim}, {row, row + config_.ple_dim});
     }
     if (point.layer != static_cast<int>(layer_) || point.expert >= 0) return;
