@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "chat/template.h"
 #include "commands.h"
 #include "engine/generate.h"
+#include "engine/prompt.h"
+#include "interrupt.h"
 #include "model_flags.h"
 #include "soft_flags.h"
 #include "terminal.h"
@@ -33,30 +33,6 @@ struct GenerateFlags {
   bool json = false;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
-extern "C" void note_interrupt(int signal) {
-  if (interrupted != 0) _exit(kInterrupted);
-  interrupted = signal;
-}
-
-// The first interrupt ends the answer, a second one the process.
-void stop_answer_on_interrupt() {
-  struct sigaction action = {};
-  action.sa_handler = note_interrupt;
-  sigaction(SIGINT, &action, nullptr);
-}
-
-Result<ChatTemplate> chat_template(const Engine& engine, const GenerateFlags& flags) {
-  if (!flags.chat_template.empty()) {
-    TRY(text, read_text_file(flags.chat_template));
-    return ChatTemplate::parse(text);
-  }
-  const std::string& own = engine.tokenizer().vocabulary().chat_template;
-  if (!own.empty()) return ChatTemplate::parse(own);
-  return ChatTemplate::gemma4(engine.config().ple_dim > 0 ? Gemma4Size::kSmall
-                                                          : Gemma4Size::kLarge);
-}
-
 // The prompt's ids: as given, the raw text behind one BOS, or the chat form of a user's message.
 Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlags& flags) {
   const Tokenizer& tokenizer = engine.tokenizer();
@@ -66,14 +42,11 @@ Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlag
     TRY(content, read_text_file(flags.file));
     text = std::move(content);
   }
-  if (!flags.raw) {
-    TRY(jinja, chat_template(engine, flags));
-    ChatOptions options;
-    options.enable_thinking = flags.thinking == "on";
-    TRY(rendered, jinja.render({{{"role", "user"}, {"content", text}}}, nullptr, options));
-    text = std::move(rendered);
-  }
-  return encode_prompt(tokenizer, text);
+  if (flags.raw) return encode_prompt(tokenizer, text);
+  TRY(jinja, chat_template_from(flags.chat_template, engine));
+  ChatOptions options;
+  options.enable_thinking = flags.thinking == "on";
+  return chat_prompt(tokenizer, jinja, {{{"role", "user"}, {"content", text}}}, nullptr, options);
 }
 
 void print_stats(Engine& engine, size_t n_prompt, const Generation& generation) {
@@ -104,9 +77,9 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
       std::fwrite(text.data(), 1, text.size(), stdout);
       std::fflush(stdout);
     }
-    return interrupted == 0;
+    return !interrupted();
   };
-  stop_answer_on_interrupt();
+  note_interrupts();
   Sequence sequence = engine->new_sequence();
   TRY(generation, generate(*engine, sequence, ids, options));
   if (flags.json) {
@@ -118,7 +91,7 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
     fmt::print("\n");
   }
   if (!globals.quiet) print_stats(*engine, ids.size(), generation);
-  return interrupted != 0 ? kInterrupted : kSuccess;
+  return interrupted() ? kInterrupted : kSuccess;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "engine/generate.h"
+#include "engine/prompt.h"
 #include "model_flags.h"
 #include "safetensors/named_values.h"
 #include "soft_flags.h"

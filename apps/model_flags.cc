@@ -6,6 +6,8 @@
 #include <random>
 
 #include "base/mapped_file.h"
+#include "engine/generate.h"
+#include "engine/prompt.h"
 #include "model/ignored_tensors.h"
 #include "terminal.h"
 
@@ -220,15 +222,7 @@ void add_sampling_flags(Command& command, SamplingFlags& flags) {
 }
 
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file) {
-  SamplingParams params;
-  if (const Value* value = file.find("general.sampling.temp"))
-    params.temperature = value->as_f32().value_or(1.0F);
-  if (const Value* value = file.find("general.sampling.top_k"))
-    params.top_k = value->as_i32().value_or(0);
-  if (const Value* value = file.find("general.sampling.top_p"))
-    params.top_p = value->as_f32().value_or(1.0F);
-  if (const Value* value = file.find("general.sampling.min_p"))
-    params.min_p = value->as_f32().value_or(0.0F);
+  SamplingParams params = file_sampling(file);
   params.temperature = flags.temperature.value_or(params.temperature);
   params.top_k = flags.top_k.value_or(params.top_k);
   params.top_p = flags.top_p.value_or(params.top_p);
@@ -244,6 +238,12 @@ Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFil
     params.seed = (uint64_t{device()} << 32) | device();
   }
   return params;
+}
+
+Result<ChatTemplate> chat_template_from(const std::string& path, const Engine& engine) {
+  if (path.empty()) return chat_template_of(engine);
+  TRY(text, read_text_file(path));
+  return ChatTemplate::parse(text);
 }
 
 Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens) {
@@ -262,13 +262,6 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens) {
     ids.push_back(id);
     at = end;
   }
-  return ids;
-}
-
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text) {
-  std::vector<int32_t> ids = tokenizer.encode(text, {.add_bos = false, .parse_special = true});
-  const int32_t bos = tokenizer.vocabulary().bos;
-  if (ids.empty() || ids.front() != bos) ids.insert(ids.begin(), bos);
   return ids;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "chat/template.h"
 #include "commands.h"
 #include "engine/engine.h"
 #include "sample/params.h"
@@ -56,6 +57,9 @@ struct SamplingFlags {
 void add_sampling_flags(Command& command, SamplingFlags& flags);
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file);
 
+// The Jinja template in a file, or the model's where `path` is empty.
+Result<ChatTemplate> chat_template_from(const std::string& path, const Engine& engine);
+
 // "1 2 3" or "1,2,3", also with brackets; ids below n_tokens.
 Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens);
 // The prompt of a command that looks at a model: exactly one of the two.
@@ -67,8 +71,6 @@ struct PromptFlags {
 void add_prompt_flags(Command& command, PromptFlags& flags, const ModelFlags& model);
 Result<std::vector<int32_t>> read_prompt_ids(const PromptFlags& flags, const Tokenizer& tokenizer);
 
-// The text as it is, markers recognised, behind exactly one BOS.
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text);
 // "512m", "2g", or plain bytes.
 Result<uint64_t> parse_bytes(const std::string& text);
 Result<std::string> read_text_file(const std::string& path);

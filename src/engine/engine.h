@@ -63,6 +63,7 @@ class Engine {
   const MemoryPlan& memory() const { return memory_; }
   uint32_t n_ctx() const { return memory_.n_ctx; }
   uint32_t max_rows() const { return workspace_.limits().max_rows; }
+  uint32_t max_outputs() const { return workspace_.limits().max_outputs; }
   Pool& pool() { return *pool_; }
   size_t n_threads() const { return exec_.n_threads(); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/check.h"
 #include "sample/sample.h"
 #include "sample/stop.h"
 
@@ -13,23 +14,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-Status check_prompt(const Engine& engine, const Sequence& sequence, std::span<const int32_t> ids) {
-  if (ids.empty())
-    return error(ErrorCode::kInvalidArgument, "prompt: at least one token expected, found none");
-  for (const int32_t id : ids) {
-    if (!engine.tokenizer().has(id)) {
-      return error(ErrorCode::kInvalidArgument, "prompt: token ids from 0 to {} expected, found {}",
-                   engine.tokenizer().n_tokens() - 1, id);
-    }
-  }
-  const size_t room = engine.n_ctx() - sequence.length();
-  if (ids.size() > room) {
-    return error(ErrorCode::kInvalidArgument,
-                 "prompt: at most {} tokens expected (the context), found {}", room, ids.size());
-  }
-  return Ok{};
 }
 
 // The soft rows of all ranges as one matrix, and for each prompt position its row and block.
@@ -102,6 +86,22 @@ Batch single(int32_t token, uint32_t position) {
 
 }  // namespace
 
+Status check_prompt(const Engine& engine, size_t room, std::span<const int32_t> ids) {
+  if (ids.empty())
+    return error(ErrorCode::kInvalidArgument, "prompt: at least one token expected, found none");
+  for (const int32_t id : ids) {
+    if (!engine.tokenizer().has(id)) {
+      return error(ErrorCode::kInvalidArgument, "prompt: token ids from 0 to {} expected, found {}",
+                   engine.tokenizer().n_tokens() - 1, id);
+    }
+  }
+  if (ids.size() > room) {
+    return error(ErrorCode::kInvalidArgument,
+                 "prompt: at most {} tokens expected (the context), found {}", room, ids.size());
+  }
+  return Ok{};
+}
+
 Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim) {
   for (const SoftRows& rows : soft) {
     const size_t end = size_t{rows.position} + rows.n_rows;
@@ -133,7 +133,7 @@ Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t h
 
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
                    std::span<const SoftRows> soft, const PromptHooks& hooks) {
-  TRY_OK(check_prompt(engine, sequence, ids));
+  TRY_OK(check_prompt(engine, engine.n_ctx() - sequence.length(), ids));
   TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim));
   const SoftIndex index = index_soft(soft, ids.size(), engine.config().hidden_dim);
   for (size_t at = 0; at < ids.size();) {
@@ -161,16 +161,34 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
   return Ok{};
 }
 
+SamplingParams file_sampling(const GgufFile& file) {
+  SamplingParams params;
+  if (const Value* value = file.find("general.sampling.temp"))
+    params.temperature = value->as_f32().value_or(1.0F);
+  if (const Value* value = file.find("general.sampling.top_k"))
+    params.top_k = value->as_i32().value_or(0);
+  if (const Value* value = file.find("general.sampling.top_p"))
+    params.top_p = value->as_f32().value_or(1.0F);
+  if (const Value* value = file.find("general.sampling.min_p"))
+    params.min_p = value->as_f32().value_or(0.0F);
+  return params;
+}
+
+Result<SamplingParams> answer_params(const Engine& engine, SamplingParams params) {
+  const std::vector<int32_t>& never = engine.tokenizer().vocabulary().suppress_ids;
+  params.suppressed_tokens.insert(params.suppressed_tokens.end(), never.begin(), never.end());
+  return validate(std::move(params), engine.config().vocab_size);
+}
+
 Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const int32_t> prompt,
                             const GenerateOptions& options) {
-  TRY(params, validate(options.sampling, engine.config().vocab_size));
+  TRY(params, answer_params(engine, options.sampling));
   TRY(stops, StopMatcher::create(options.stops));
-  params.suppressed_tokens.insert(params.suppressed_tokens.end(),
-                                  engine.tokenizer().vocabulary().suppress_ids.begin(),
-                                  engine.tokenizer().vocabulary().suppress_ids.end());
+  CHECK(options.n_held == sequence.length() || options.n_held == 0);
   Generation result;
   const Clock::time_point start = Clock::now();
-  TRY_OK(read_prompt(engine, sequence, prompt, Wants::kLogits, options.soft));
+  TRY_OK(
+      read_prompt(engine, sequence, prompt.subspan(options.n_held), Wants::kLogits, options.soft));
   const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - sequence.length());
   TextStream stream(engine.tokenizer(), std::move(stops), options);
   SampleScratch scratch;
@@ -185,6 +203,10 @@ Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const 
     result.token_ids.push_back(token);
     if (!options.ignore_eos && engine.tokenizer().is_stop(token)) {
       result.finish_reason = "stop";
+      break;
+    }
+    if (options.on_token && !options.on_token(token)) {
+      result.finish_reason = "cancelled";
       break;
     }
     if (!stream.push(token, result.text)) {

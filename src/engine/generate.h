@@ -29,8 +29,11 @@ struct GenerateOptions {
   bool ignore_eos = false;
   std::vector<SoftRows> soft;
   SpecialText special = SpecialText::kHide;  // control tokens in the text
+  size_t n_held = 0;  // first tokens of the prompt that the sequence holds, fewer than all
   // Text as soon as it is sure: whole UTF-8, no part of a stop string. False ends the answer.
   std::function<bool(std::string_view text)> on_text;
+  // Every token before its text, but not the one that ends the turn. False ends the answer.
+  std::function<bool(int32_t id)> on_token;
 };
 
 struct Generation {
@@ -51,12 +54,24 @@ struct PromptHooks {
   std::function<void()> after_batch;   // engine.logits() or engine.hidden() are those of the batch
 };
 
+// kInvalidArgument: an empty prompt, an id outside of the vocabulary, more than `room` tokens (with
+// both numbers).
+Status check_prompt(const Engine& engine, size_t room, std::span<const int32_t> ids);
+
 // Reads the prompt behind what the sequence holds, in batches of the engine's size; the last row's
-// logits are in engine.logits() afterwards. kInvalidArgument: an empty prompt, an id outside of the
-// vocabulary, a prompt that is longer than the context (with both numbers).
+// logits are in engine.logits() afterwards. Errors as check_prompt for what is left of the context,
+// check_soft_rows and Engine::run.
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
                    std::span<const SoftRows> soft = {}, const PromptHooks& hooks = {});
 
+// What the file asks for (keys general.sampling.*), over the sampler's own defaults.
+SamplingParams file_sampling(const GgufFile& file);
+// Checked as validate() does, and with the tokens that the model never writes.
+Result<SamplingParams> answer_params(const Engine& engine, SamplingParams params);
+
+// Answers `prompt`, of which the sequence holds the first options.n_held tokens and no others. It
+// holds a beginning of prompt and answer afterwards, also on an error: the last token of an answer
+// is not read.
 Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const int32_t> prompt,
                             const GenerateOptions& options);
 
