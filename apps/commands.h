@@ -15,6 +15,8 @@ void add_quantize(Program& program, const Globals& globals);
 void add_info(Program& program, const Globals& globals);
 void add_doctor(Program& program, const Globals& globals);
 void add_generate(Program& program, const Globals& globals);
+void add_chat(Program& program, const Globals& globals);
+void add_bench(Program& program, const Globals& globals);
 void add_embed(Program& program, const Globals& globals);
 void add_perplexity(Program& program, const Globals& globals);
 void add_imatrix(Program& program, const Globals& globals);

@@ -20,6 +20,8 @@ int run(int argc, char** argv) {
   add_quantize(program, globals);
   add_info(program, globals);
   add_generate(program, globals);
+  add_chat(program, globals);
+  add_bench(program, globals);
   add_embed(program, globals);
   add_perplexity(program, globals);
   add_imatrix(program, globals);

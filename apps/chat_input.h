@@ -1,0 +1,42 @@
+#pragma once
+// What a user of `hf2q chat` types: lines from a terminal or a pipe, and messages made of them.
+
+#include <string>
+
+namespace hf2q::app {
+
+struct ChatInput {
+  enum class Kind {
+    kMessage,
+    kCommand,  // one line that begins with '/'
+    kEnd,      // of the input
+    kInterrupted,
+  };
+  Kind kind = Kind::kEnd;
+  std::string text;
+};
+
+class ChatReader {
+ public:
+  // `prompts`: "> " before a message and ". " before its further lines, on stderr.
+  explicit ChatReader(bool prompts) : prompts_(prompts) {}
+
+  // The next message: one line; or several, where a line that ends in a backslash goes on in the
+  // next one; or everything between two """, where the first begins a line and the second ends one.
+  // Empty lines between messages are passed over.
+  ChatInput next();
+
+ private:
+  enum class Line { kRead, kEnd, kInterrupted };
+  Line read_line(std::string& line);
+  Line read_first_line(std::string& line);
+  ChatInput read_block(std::string text);
+  ChatInput read_continued(std::string text);
+  void show(const char* prompt) const;
+
+  bool prompts_;
+  std::string buffer_;  // read, but not yet given out
+  bool ended_ = false;
+};
+
+}  // namespace hf2q::app
