@@ -105,7 +105,12 @@ std::vector<KvShape> foreign_kv(const GgufFile& file, const std::string& archite
 
 Result<ModelInfo> inspect(const GgufFile& file) {
   ModelInfo info;
-  info.architecture = text(file, "general.architecture");
+  // What is no model (an importance matrix) says what it is instead.
+  const Value* architecture = file.find("general.architecture");
+  if (architecture != nullptr || file.find("general.type") == nullptr) {
+    TRY(name, file.get_string("general.architecture"));
+    info.architecture = name;
+  }
   info.name = text(file, "general.name");
   for (const FileTypeInfo& type : file_types()) {
     const Value* id = file.find("general.file_type");

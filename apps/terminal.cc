@@ -88,7 +88,8 @@ std::string human_duration(double seconds) {
 void install_signal_handlers() {
   struct sigaction action = {};
   action.sa_handler = end_at_signal;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE})
+    sigaction(signal, &action, nullptr);
   action.sa_handler = lost_input;
   sigaction(SIGBUS, &action, nullptr);
   // Writing past the limit on a file's size is an error like a full disk, not the end.

@@ -137,7 +137,10 @@ void Mapper::add_head() {
     const SourceTensor* tensor = checkpoint_.find(name);
     if (tensor == nullptr) continue;
     used_.insert(tensor);
-    if (config_.tied) return;
+    if (config_.tied) {
+      map_.skipped.push_back(tensor->name);
+      return;
+    }
     const std::string prefix = std::exchange(prefix_, "");
     add_embedding("output.weight", name, config_.hidden_dim);
     prefix_ = prefix;

@@ -246,6 +246,10 @@ Status check_fixed(Reader& text, const std::string& where) {
                  "{}: use_bidirectional_attention: \"vision\" or null expected, found \"{}\"",
                  where, bidirectional);
   }
+  if (text.has("rope_scaling") && !text.at("rope_scaling").is_null()) {
+    return error(ErrorCode::kUnsupported, "{}: rope_scaling: null expected, found {}", where,
+                 text.at("rope_scaling").dump());
+  }
   return Ok{};
 }
 
@@ -303,6 +307,13 @@ Result<HfConfig> parse_hf_config(std::string_view text, const std::string& where
     return error(ErrorCode::kCorrupt, "{}: text_config: an object expected", where);
   }
   const bool unified = result.architecture.find("Unified") != std::string::npos;
+  for (const json& object : {root, nested ? root["text_config"] : json::object()}) {
+    if (!object.contains("quantization_config") || object["quantization_config"].is_null())
+      continue;
+    return error(ErrorCode::kUnsupported,
+                 "{}: quantization_config: none expected (F32, F16 or BF16 weights), found {}",
+                 where, object["quantization_config"].dump());
+  }
   Reader outer(root, where);
   Reader inner(nested ? root["text_config"] : root, nested ? where + ": text_config" : where);
   TRY_OK(read_text_config(inner, unified, result.config, where));

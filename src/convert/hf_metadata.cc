@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "tokenizer/gguf_vocabulary.h"
 #include "tokenizer/tokenizer_json.h"
+#include "tokenizer/utf8.h"
 
 namespace hf2q {
 namespace {
@@ -50,7 +51,11 @@ Result<std::string> template_of_tokenizer_config(const std::string& text,
 }
 
 Result<std::string> read_chat_template(const fs::path& folder) {
-  TRY(jinja, read_optional(folder / "chat_template.jinja"));
+  const fs::path own = folder / "chat_template.jinja";
+  TRY(jinja, read_optional(own));
+  if (jinja && !is_valid_utf8(*jinja)) {
+    return error(ErrorCode::kCorrupt, "{}: UTF-8 expected", own.string());
+  }
   if (jinja) return *jinja;
   const fs::path path = folder / "tokenizer_config.json";
   TRY(config, read_optional(path));

@@ -8,6 +8,7 @@
 #include "model/config.h"
 #include "model/ignored_tensors.h"
 #include "model/weights.h"
+#include "tokenizer/gguf_vocabulary.h"
 
 namespace hf2q {
 namespace {
@@ -47,17 +48,25 @@ Status choose_types(OutputPlan& plan, const PolicyOptions& policy, bool from_che
   return Ok{};
 }
 
-Status apply_importance(OutputPlan& plan, const Imatrix& imatrix) {
+Status apply_importance(OutputPlan& plan, const Imatrix& imatrix, const std::string& path) {
+  size_t n_found = 0;
+  size_t n_quantized = 0;
   for (OutputTensor& tensor : plan.tensors) {
     if (!is_quantized(tensor.type)) continue;
+    ++n_quantized;
     const std::array<uint64_t, 4> dims = dims_of(tensor);
     TRY(importance, importance_for(imatrix, tensor.name, dims[0], dims[2]));
     tensor.importance = std::move(importance);
+    if (!tensor.importance.empty()) ++n_found;
     if (tensor.needs_importance && tensor.importance.empty()) {
       return error(ErrorCode::kCorrupt,
                    "{}: an entry in the importance matrix expected, as for every {} tensor",
                    tensor.name, name_of(tensor.type));
     }
+  }
+  if (n_quantized > 0 && n_found == 0) {
+    return error(ErrorCode::kCorrupt,
+                 "{}: entries for this model's tensors expected, found none of their names", path);
   }
   return Ok{};
 }
@@ -96,7 +105,7 @@ Status finish(OutputPlan& plan, const Config& config, const QuantizeOptions& opt
   if (options.imatrix_path.empty()) return Ok{};
   plan.inputs.push_back(options.imatrix_path);
   TRY(imatrix, read_imatrix(options.imatrix_path));
-  TRY_OK(apply_importance(plan, imatrix));
+  TRY_OK(apply_importance(plan, imatrix, options.imatrix_path));
   set_imatrix_keys(imatrix, options.imatrix_path, plan.metadata);
   return Ok{};
 }
@@ -159,7 +168,12 @@ Result<OutputPlan> plan_quantization(const std::string& path, const QuantizeOpti
   // What cannot be loaded is not worth quantizing: every name and shape is checked.
   TRY(ignored_bytes, plan_weights(*plan.file, {}));
   (void)ignored_bytes;
-  plan.inputs = {path};
+  plan.inputs = plan.file->shard_paths();
+  // A tokenizer that cannot be read is not copied either; a file may come without one.
+  if (plan.file->find("tokenizer.ggml.model") != nullptr) {
+    TRY(vocabulary, read_gguf_vocabulary(*plan.file));
+    (void)vocabulary;
+  }
   const std::vector<std::string> ignored = ignored_tensors(*plan.file, config);
   if (!ignored.empty()) plan.warnings.push_back(ignored_line(ignored));
   for (const GgufTensor& tensor : plan.file->tensors()) {

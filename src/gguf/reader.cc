@@ -117,6 +117,12 @@ Status GgufFile::index_tensors() {
   return Ok{};
 }
 
+std::vector<std::string> GgufFile::shard_paths() const {
+  std::vector<std::string> paths;
+  for (const MappedFile& shard : shards_) paths.push_back(shard.path());
+  return paths;
+}
+
 size_t GgufFile::n_shards() const {
   return std::max<size_t>(shards_.size(), 1);
 }

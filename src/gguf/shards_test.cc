@@ -67,6 +67,7 @@ TEST_F(GgufShards, AreOneModel) {
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   const GgufFile& file = opened.value();
   EXPECT_EQ(file.n_shards(), 3U);
+  EXPECT_THAT(file.shard_paths(), testing::ElementsAre(path(0), path(1), path(2)));
   EXPECT_EQ(file.file_bytes(),
             shard(0).bytes().size() + shard(1).bytes().size() + shard(2).bytes().size());
   EXPECT_EQ(file.get_string("general.architecture").value(), "gemma4");

@@ -22,6 +22,14 @@ Result<uint32_t> optional_u32(const GgufFile& file, std::string_view name, uint3
   return file.get_u32(key(name));
 }
 
+// V rows are as long as K rows.
+Status check_value_length(const GgufFile& file, std::string_view name, uint32_t head_dim) {
+  TRY(length, optional_u32(file, name, head_dim));
+  if (length == head_dim) return Ok{};
+  return error(ErrorCode::kUnsupported, "{}: {}: {} expected as for keys, found {}", file.path(),
+               key(name), head_dim, length);
+}
+
 Result<float> optional_f32(const GgufFile& file, std::string_view name, float otherwise) {
   if (file.find(key(name)) == nullptr) return otherwise;
   return file.get_f32(key(name));
@@ -229,6 +237,8 @@ Result<Config> read_config(const GgufFile& file) {
   TRY(softcap, optional_f32(file, "final_logit_softcapping", 0.0F));
   TRY(head_dim, file.get_u32(key("attention.key_length")));
   TRY(head_dim_swa, file.get_u32(key("attention.key_length_swa")));
+  TRY_OK(check_value_length(file, "attention.value_length", head_dim));
+  TRY_OK(check_value_length(file, "attention.value_length_swa", head_dim_swa));
   TRY(tokens, file.get_strings("tokenizer.ggml.tokens"));
   config.n_ctx_train = n_ctx;
   config.hidden_dim = hidden_dim;

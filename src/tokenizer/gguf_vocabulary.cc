@@ -23,6 +23,9 @@ constexpr std::string_view kStopIds = "hf2q.stop_token_ids";
 constexpr std::string_view kAddedIds = "hf2q.added_token_ids";
 constexpr std::string_view kNormalizedIds = "hf2q.normalized_token_ids";
 
+// Several times as many as the largest vocabulary has.
+constexpr uint64_t kMaxMerges = uint64_t{1} << 22;
+
 constexpr std::string_view kSpaceInMerge = "\xC4\xA0";  // U+0120
 
 struct Role {
@@ -70,6 +73,12 @@ Status read_types(const GgufFile& file, Vocabulary& vocabulary) {
       return error(ErrorCode::kCorrupt, "{}: {}[{}]: 1 to 6 expected, found {}", file.path(),
                    kTypes, vocabulary.types.size(), type);
     }
+    const std::string& text = vocabulary.tokens[vocabulary.types.size()];
+    if (type == static_cast<int32_t>(TokenType::kByte) && !byte_of_token(text)) {
+      return error(ErrorCode::kCorrupt,
+                   "{}: {}[{}]: <0x00> to <0xFF> expected for a byte, found {}", file.path(),
+                   kTokens, vocabulary.types.size(), quote(text));
+    }
     vocabulary.types.push_back(static_cast<TokenType>(type));
   }
   return Ok{};
@@ -93,7 +102,22 @@ Merge find_spaced_merge(const TokenIndex& index, const MergeHalves& halves) {
   return find_merges(index, spaced)[0];
 }
 
-Status read_merges(const GgufFile& file, Vocabulary& vocabulary) {
+Status check_unique(const GgufFile& file, const TokenIndex& index, const Vocabulary& vocabulary) {
+  const int32_t repeated = index.repeated();
+  if (repeated != kNoToken) {
+    return error(ErrorCode::kCorrupt, "{}: {}[{}]: a text of its own expected, found {} again",
+                 file.path(), kTokens, repeated,
+                 quote(vocabulary.tokens[static_cast<size_t>(repeated)]));
+  }
+  return Ok{};
+}
+
+Status read_merges(const GgufFile& file, const TokenIndex& index, Vocabulary& vocabulary) {
+  const Value* value = file.find(kMerges);
+  if (value != nullptr && value->count > kMaxMerges) {
+    return error(ErrorCode::kCorrupt, "{}: {}: at most {} expected, found {}", file.path(), kMerges,
+                 kMaxMerges, value->count);
+  }
   TRY(texts, file.get_strings(kMerges));
   std::vector<MergeHalves> halves;
   halves.reserve(texts.size());
@@ -106,14 +130,20 @@ Status read_merges(const GgufFile& file, Vocabulary& vocabulary) {
     }
     halves.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
-  const TokenIndex index(vocabulary.tokens);
   vocabulary.merges = find_merges(index, halves);
   for (size_t rank = 0; rank < halves.size(); ++rank) {
     Merge& merge = vocabulary.merges[rank];
     if (!is_complete(merge)) merge = find_spaced_merge(index, halves[rank]);
   }
-  std::erase_if(vocabulary.merges, [](const Merge& merge) { return !is_complete(merge); });
-  return Ok{};
+  const auto broken = std::ranges::find_if_not(vocabulary.merges, is_complete);
+  if (broken == vocabulary.merges.end()) return Ok{};
+  if (std::ranges::none_of(vocabulary.merges, is_complete)) {
+    vocabulary.merges.clear();
+    return Ok{};
+  }
+  const auto rank = static_cast<size_t>(broken - vocabulary.merges.begin());
+  return error(ErrorCode::kCorrupt, "{}: {}[{}]: two tokens and their union expected, found {}",
+               file.path(), kMerges, rank, quote(texts[rank]));
 }
 
 Status check_id(const GgufFile& file, std::string_view key, int64_t id, size_t n_tokens) {
@@ -213,9 +243,14 @@ Result<Vocabulary> read_gguf_vocabulary(const GgufFile& file) {
   TRY_OK(read_tokens(file, vocabulary));
   TRY_OK(read_types(file, vocabulary));
   TRY_OK(check_scores(file, vocabulary.tokens.size()));
-  TRY_OK(read_merges(file, vocabulary));
+  const TokenIndex index(vocabulary.tokens);
+  TRY_OK(check_unique(file, index, vocabulary));
+  TRY_OK(read_merges(file, index, vocabulary));
   TRY_OK(read_roles(file, vocabulary));
   TRY_OK(read_lists(file, vocabulary));
+  for (const std::string_view flag : {kAddBos, kAddSpacePrefix}) {
+    if (file.find(flag) != nullptr) TRY_OK(file.get_bool(flag));
+  }
   if (file.find(kChatTemplate) != nullptr) {
     TRY(chat_template, file.get_string(kChatTemplate));
     vocabulary.chat_template = chat_template;

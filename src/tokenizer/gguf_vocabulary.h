@@ -30,10 +30,10 @@ namespace hf2q {
 
 // kNotFound, kCorrupt or kUnsupported, naming the file, the key, the expected and the found value:
 // texts of 1 to kMaxTokenBytes bytes of UTF-8, a type for each token, as many scores (if any), ids
-// inside of the vocabulary, merges of two halves. A merge whose halves or union are no tokens can
-// never come about and is left out, as vocabularies that were cut down have them. Tokens may share
-// a text, as unused ones of some vocabularies do: the lowest id counts. add_bos is true
-// whatever the file says: a Gemma model always wants it, and some converters write false.
+// inside of the vocabulary, each text once, merges of two tokens whose union is one. Where no
+// merge at all fits the tokens (files made for timing have one that stands for all), there are
+// none. add_bos is true whatever the file says: a Gemma model always wants it, and some converters
+// write false.
 Result<Vocabulary> read_gguf_vocabulary(const GgufFile& file);
 
 // Sets the keys above, in that order; those of ids, lists and texts that the vocabulary lacks are

@@ -167,30 +167,16 @@ TEST(GgufVocabulary, ScoresMayBeAbsent) {
   expect_read(metadata, small_vocabulary());
 }
 
-TEST(GgufVocabulary, MergesOfUnknownTokensAreLeftOut) {
-  GgufMetadata metadata = written(small_vocabulary());
-  const std::string_view merges[] = {"a x", "b a", "a b"};
-  metadata.set_strings("tokenizer.ggml.merges", merges);
-  Vocabulary expected = small_vocabulary();
-  const auto id = [&](std::string_view text) {
-    const auto at = std::ranges::find(expected.tokens, text);
-    return static_cast<int32_t>(at - expected.tokens.begin());
-  };
-  expected.merges = {{id("a"), id("b"), id("ab")}};
-  expect_read(metadata, expected);
+void set_merges(GgufMetadata& metadata, std::string_view merge) {
+  metadata.set_strings("tokenizer.ggml.merges", std::span(&merge, 1));
 }
 
-TEST(GgufVocabulary, OfEqualTextsTheLowestIdCounts) {
-  Vocabulary vocabulary = small_vocabulary();
-  vocabulary.tokens[263] = vocabulary.tokens[261];  // a second "a"
-  with_file(written(vocabulary), [](const GgufFile& file) {
-    Result<Vocabulary> result = read_gguf_vocabulary(file);
-    ASSERT_TRUE(result.ok()) << result.error().message;
-    EXPECT_THAT(result.value().merges[0], (Merge{261, 262, 264}));
-    const Result<Tokenizer> tokenizer = Tokenizer::create(std::move(result.value()));
-    ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
-    EXPECT_THAT(tokenizer.value().encode("aab"), ElementsAre(261, 264));
-  });
+TEST(GgufVocabulary, MergesThatAllStandForNothingAreNone) {
+  GgufMetadata metadata = written(small_vocabulary());
+  set_merges(metadata, "a x");
+  Vocabulary expected = small_vocabulary();
+  expected.merges.clear();
+  expect_read(metadata, expected);
 }
 
 struct BadCase {
@@ -219,10 +205,6 @@ void set_first_token(GgufMetadata& metadata, const std::string& text) {
   std::vector<std::string_view> tokens(vocabulary.tokens.begin(), vocabulary.tokens.end());
   tokens[0] = text;
   metadata.set_strings("tokenizer.ggml.tokens", tokens);
-}
-
-void set_merges(GgufMetadata& metadata, std::string_view merge) {
-  metadata.set_strings("tokenizer.ggml.merges", std::span(&merge, 1));
 }
 
 constexpr ErrorCode kCorrupt = ErrorCode::kCorrupt;
@@ -256,6 +238,27 @@ const BadCase kBadCases[] = {
        m.set_integers("tokenizer.ggml.token_type", std::vector<int32_t>(270, 7));
      },
      kCorrupt, "tokenizer.ggml.token_type[0]: 1 to 6 expected, found 7"},
+    {"merge_unknown_half",
+     [](GgufMetadata& m) {
+       const std::string_view merges[] = {"a b", "a x"};
+       m.set_strings("tokenizer.ggml.merges", merges);
+     },
+     kCorrupt, "tokenizer.ggml.merges[1]: two tokens and their union expected, found \"a x\""},
+    {"merges_too_many",
+     [](GgufMetadata& m) {
+       const std::vector<std::string_view> merges((size_t{1} << 22) + 1, "a b");
+       m.set_strings("tokenizer.ggml.merges", merges);
+     },
+     kCorrupt, "tokenizer.ggml.merges: at most 4194304 expected, found 4194305"},
+    {"token_twice", [](GgufMetadata& m) { set_first_token(m, "ab"); }, kCorrupt,
+     "a text of its own expected, found \"ab\" again"},
+    {"byte_of_no_byte",
+     [](GgufMetadata& m) {
+       m.set_integers("tokenizer.ggml.token_type", std::vector<int32_t>(270, 6));
+     },
+     kCorrupt, "tokenizer.ggml.tokens[0]: <0x00> to <0xFF> expected for a byte, found"},
+    {"add_bos_number", [](GgufMetadata& m) { m.set_u32("tokenizer.ggml.add_bos_token", 1); },
+     kCorrupt, "tokenizer.ggml.add_bos_token"},
     {"merge_empty_half", [](GgufMetadata& m) { set_merges(m, "a "); }, kCorrupt,
      "tokenizer.ggml.merges[0]: two halves parted by a space expected, found \"a \""},
     {"merge_without_space", [](GgufMetadata& m) { set_merges(m, "ab"); }, kCorrupt,
