@@ -25,7 +25,7 @@ extern "C" void lost_input(int /*signal*/) {
   static constexpr std::string_view kLine =
       "hf2q: error: a file was cut short or became unreadable while it was being read\n";
   remove_unfinished_files();
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kLine.data(), kLine.size());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   _exit(kBadInput);
 }
 
