@@ -222,14 +222,7 @@ void add_sampling_flags(Command& command, SamplingFlags& flags) {
 }
 
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file) {
-  SamplingParams params = file_sampling(file);
-  params.temperature = flags.temperature.value_or(params.temperature);
-  params.top_k = flags.top_k.value_or(params.top_k);
-  params.top_p = flags.top_p.value_or(params.top_p);
-  params.min_p = flags.min_p.value_or(params.min_p);
-  params.repeat_penalty = flags.repeat_penalty.value_or(params.repeat_penalty);
-  params.presence_penalty = flags.presence_penalty.value_or(params.presence_penalty);
-  params.frequency_penalty = flags.frequency_penalty.value_or(params.frequency_penalty);
+  SamplingParams params = with_given(file_sampling(file), flags);
   if (flags.seed) {
     TRY(seed, seed_from_number(*flags.seed));
     params.seed = seed;

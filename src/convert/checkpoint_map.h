@@ -18,7 +18,7 @@ namespace hf2q {
 
 struct CheckpointMap {
   std::vector<OutputTensor> tensors;  // types are those of the source; the policy decides later
-  std::vector<std::string> skipped;   // names of tensors that do not belong to the text decoder
+  std::vector<std::string> skipped;   // tensors of other towers, and the copy of a tied head
 };
 
 // `n_tokens` is the tokenizer's size: embedding rows beyond it are padding and left out. An error

@@ -228,6 +228,13 @@ void read_experts(Reader& text, Config& config) {
 }
 
 // Settings that every released model shares and that the forward pass takes for granted.
+// What would change the meaning of the weights.
+Status check_null(const Reader& object, const char* key, const std::string& where) {
+  if (!object.has(key)) return Ok{};
+  return error(ErrorCode::kUnsupported, "{}: {}: null expected, found {}", where, key,
+               object.at(key).dump());
+}
+
 Status check_fixed(Reader& text, const std::string& where) {
   const std::string activation = text.text("hidden_activation", "gelu_pytorch_tanh");
   const bool bias = text.flag("attention_bias", false);
@@ -246,11 +253,8 @@ Status check_fixed(Reader& text, const std::string& where) {
                  "{}: use_bidirectional_attention: \"vision\" or null expected, found \"{}\"",
                  where, bidirectional);
   }
-  if (text.has("rope_scaling") && !text.at("rope_scaling").is_null()) {
-    return error(ErrorCode::kUnsupported, "{}: rope_scaling: null expected, found {}", where,
-                 text.at("rope_scaling").dump());
-  }
-  return Ok{};
+  TRY_OK(check_null(text, "rope_scaling", where));
+  return check_null(text, "quantization_config", where);
 }
 
 Status read_text_config(Reader& text, bool unified, Config& config, const std::string& where) {
@@ -307,15 +311,9 @@ Result<HfConfig> parse_hf_config(std::string_view text, const std::string& where
     return error(ErrorCode::kCorrupt, "{}: text_config: an object expected", where);
   }
   const bool unified = result.architecture.find("Unified") != std::string::npos;
-  for (const json& object : {root, nested ? root["text_config"] : json::object()}) {
-    if (!object.contains("quantization_config") || object["quantization_config"].is_null())
-      continue;
-    return error(ErrorCode::kUnsupported,
-                 "{}: quantization_config: none expected (F32, F16 or BF16 weights), found {}",
-                 where, object["quantization_config"].dump());
-  }
   Reader outer(root, where);
   Reader inner(nested ? root["text_config"] : root, nested ? where + ": text_config" : where);
+  TRY_OK(check_null(outer, "quantization_config", where));
   TRY_OK(read_text_config(inner, unified, result.config, where));
   result.name = outer.text("_name_or_path", "");
   result.eos_token_ids = outer.ids("eos_token_id");

@@ -184,7 +184,7 @@ const BadConfig kBadConfigs[] = {
     {"bidirectional", "/text_config/use_bidirectional_attention", "all", "found \"all\""},
     {"rope", "/text_config/rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}, "yarn"},
     {"rope_scaling", "/text_config/rope_scaling", {{"rope_type", "yarn"}}, "rope_scaling: null"},
-    {"quantized", "/quantization_config", {{"quant_method", "fp8"}}, "quantization_config: none"},
+    {"quantized", "/quantization_config", {{"quant_method", "fp8"}}, "quantization_config: null"},
     {"shared", "/text_config/num_kv_shared_layers", 30, "shared KV layers"},
     {"donor", "/text_config/num_kv_shared_layers", 26, "and there is none"},
 };

@@ -216,6 +216,18 @@ TEST(Conversion, AnImportanceThatOverflowsIsNamed) {
             "expected, found up to 3e+38");
 }
 
+TEST(Conversion, AnImportanceMatrixOfAnotherModelIsNamed) {
+  const TempFolder work;
+  Imatrix imatrix;
+  imatrix.entries["blk.99.attn_q.weight"] = {std::vector<float>(256, 1.0F), {1}};
+  ASSERT_TRUE(write_imatrix(work / "imatrix.gguf", imatrix).ok());
+  QuantizeOptions options;
+  options.imatrix_path = work / "imatrix.gguf";
+  const auto refused = plan_conversion(kDense, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("imatrix.gguf: entries for this model's tensors"));
+}
+
 TEST(Conversion, AWeightBeyondTheRangeOfItsTypeIsNamed) {
   const TempFolder work;
   const std::vector<float> values = {1.0F, -70000.0F, 2.0F, 3.0F};  // F16 ends at 65504
@@ -276,6 +288,64 @@ TEST(Quantization, LeavesOutAndNamesWhatIsNoPartOfTheModel) {
                                    "\"blk.0.other.weight\""));
 }
 
+// What the readers of the result would refuse is refused here, by its key.
+TEST(Quantization, MetadataIsCheckedBeforeItIsCopied) {
+  const TempFolder work;
+  QuantizeOptions options;
+  options.file_type = FileType::kQ8_0;
+  const auto error_with = [&](const auto& edit) {
+    OutputPlan plan = value_of(plan_conversion(kDense, options));
+    edit(plan.metadata);
+    EXPECT_TRUE(write(plan, work / "edited.gguf", {}).ok());
+    const auto refused = plan_quantization(work / "edited.gguf", options);
+    return refused.ok() ? "nothing refused" : refused.error().message;
+  };
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_u32("gemma4.attention.value_length", 256); }),
+              HasSubstr("gemma4.attention.value_length: 512 expected as for keys, found 256"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_u32("tokenizer.ggml.bos_token_id", 8192); }),
+              HasSubstr("tokenizer.ggml.bos_token_id"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.remove("tokenizer.ggml.merges"); }),
+              HasSubstr("tokenizer.ggml.merges"));
+}
+
+// The writer makes no shards, so their keys are written under another name of the same length.
+void make_shard(const std::string& path, const GgufMetadata& metadata,
+                std::span<const OutputTensor> tensors) {
+  ASSERT_TRUE(write_gguf(path, metadata, tensors, {}).ok());
+  std::string bytes = testing_support::read_text(path);
+  for (const char* key : {"no", "count", "tensors.count"}) {
+    const size_t at = bytes.find(fmt::format("shard.{}", key));
+    ASSERT_NE(at, std::string::npos);
+    bytes.replace(at, 5, "split");
+  }
+  testing_support::write_text(path, bytes);
+}
+
+TEST(Quantization, EveryShardIsAnInput) {
+  const TempFolder work;
+  OutputPlan plan = value_of(plan_conversion(kDense, {}));
+  const std::span<const OutputTensor> tensors = plan.tensors;
+  GgufMetadata second;
+  const auto mark = [&](GgufMetadata& metadata, uint16_t number) {
+    const auto set_u16 = [&](const char* key, uint16_t value) {
+      metadata.set(key, {.type = ValueType::kU16, .bytes = std::as_bytes(std::span(&value, 1))});
+    };
+    set_u16("shard.no", number);
+    set_u16("shard.count", 2);
+    metadata.set_i32("shard.tensors.count", static_cast<int32_t>(tensors.size()));
+  };
+  mark(plan.metadata, 0);
+  mark(second, 1);
+  const std::string first = work / "m-00001-of-00002.gguf";
+  const std::string other = work / "m-00002-of-00002.gguf";
+  make_shard(first, plan.metadata, tensors.first(9));
+  make_shard(other, second, tensors.subspan(9));
+  QuantizeOptions options;
+  options.allow_requantize = true;
+  EXPECT_THAT(value_of(plan_quantization(first, options)).inputs,
+              testing::ElementsAre(first, other));
+}
+
 TEST(Quantization, AnUnknownArchitectureIsNamed) {
   const TempFolder work;
   GgufMetadata metadata;
@@ -283,6 +353,15 @@ TEST(Quantization, AnUnknownArchitectureIsNamed) {
   ASSERT_TRUE(write_gguf(work / "llama.gguf", metadata, {}, {}).ok());
   EXPECT_THAT(plan_quantization(work / "llama.gguf", {}).error().message,
               HasSubstr("found \"llama\""));
+}
+
+TEST(HfMetadata, AChatTemplateThatIsNotUtf8IsRefused) {
+  const TempFolder work;
+  const std::string folder = complete("micro-ple", work);
+  testing_support::write_text(folder + "/chat_template.jinja", "\xFF\xFE{{");
+  const auto refused = plan_conversion(folder, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("chat_template.jinja: UTF-8 expected"));
 }
 
 TEST(HfMetadata, ChatTemplateComesFromEitherFile) {

@@ -65,7 +65,7 @@ class GgufFile {
   uint32_t version() const { return version_; }
   uint64_t file_bytes() const { return file_bytes_; }  // all shards
   size_t n_shards() const;
-  std::vector<std::string> shard_paths() const;
+  std::vector<std::string> shard_paths() const;  // none after parse()
 
   // Metadata of the first shard, in file order.
   std::span<const std::pair<std::string_view, Value>> metadata() const { return metadata_; }

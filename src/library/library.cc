@@ -75,14 +75,7 @@ hf2q::Result<EngineOptions> engine_options(const ModelOptions& options) {
 }
 
 SamplingParams sampling_params(const Sampling& sampling, const GgufFile& file) {
-  SamplingParams params = file_sampling(file);
-  params.temperature = sampling.temperature.value_or(params.temperature);
-  params.top_k = sampling.top_k.value_or(params.top_k);
-  params.top_p = sampling.top_p.value_or(params.top_p);
-  params.min_p = sampling.min_p.value_or(params.min_p);
-  params.repeat_penalty = sampling.repeat_penalty.value_or(params.repeat_penalty);
-  params.presence_penalty = sampling.presence_penalty.value_or(params.presence_penalty);
-  params.frequency_penalty = sampling.frequency_penalty.value_or(params.frequency_penalty);
+  SamplingParams params = with_given(file_sampling(file), sampling);
   params.seed = sampling.seed;
   return params;
 }

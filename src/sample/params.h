@@ -29,6 +29,19 @@ struct SamplingParams {
   uint64_t seed = 0;
 };
 
+// `params` with every setting that `given` has: a struct of optionals with the same names.
+template <class Given>
+SamplingParams with_given(SamplingParams params, const Given& given) {
+  params.temperature = given.temperature.value_or(params.temperature);
+  params.top_k = given.top_k.value_or(params.top_k);
+  params.top_p = given.top_p.value_or(params.top_p);
+  params.min_p = given.min_p.value_or(params.min_p);
+  params.repeat_penalty = given.repeat_penalty.value_or(params.repeat_penalty);
+  params.presence_penalty = given.presence_penalty.value_or(params.presence_penalty);
+  params.frequency_penalty = given.frequency_penalty.value_or(params.frequency_penalty);
+  return params;
+}
+
 // Brings `params` into the form that sample() expects, or says which field cannot be meant
 // (kInvalidArgument: "top_p: 0 to 1 expected, found 1.5").
 // Clamped: top_k below 0 to 0 and above the vocabulary to 0 (both keep all); penalty_last_n below

@@ -81,9 +81,7 @@ class UnionFinder {
   explicit UnionFinder(const TokenIndex& index) : index_(index) {}
 
   int32_t find(const MergeHalves& halves) {
-    // With repeated texts a guess need not be the lowest id.
-    const bool unique = index_.repeated() == kNoToken;
-    for (int32_t guess = last_; unique && guess <= last_ + 1; ++guess) {
+    for (int32_t guess = last_; guess <= last_ + 1; ++guess) {
       if (is_union(guess, halves)) return last_ = guess;
     }
     union_.assign(halves.first).append(halves.second);

@@ -46,8 +46,8 @@ class TokenIndex {
 
 using MergeHalves = std::pair<std::string_view, std::string_view>;
 
-// The merges of tokens given by their texts. A member is kNoToken where the vocabulary lacks the
-// left half, the right half, or the two together.
+// The merges of tokens given by their texts, which all differ (index.repeated()). A member is
+// kNoToken where the vocabulary lacks the left half, the right half, or the two together.
 std::vector<Merge> find_merges(const TokenIndex& index, std::span<const MergeHalves> halves);
 
 }  // namespace hf2q

@@ -129,6 +129,13 @@ expect_end() {
 start_writing "$hf2q" convert $model -o "$out" --quant q2_k -t 1
 kill -INT $child
 expect_end 130 "an interrupt"
+start_writing "$hf2q" convert $model -o "$out" --quant q2_k -t 1
+kill -PIPE $child
+expect_end 130 "a reader that went away"
+
+# A file that says of nothing what it is.
+{ printf 'GGUF\3\0\0\0'; head -c 16 /dev/zero; } >"$work/nothing.gguf"
+expect_exit 3 "general.architecture" "$hf2q" info "$work/nothing.gguf"
 
 # A part that becomes shorter after it was mapped.
 copy
