@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 
 namespace hf2q {
 namespace {
@@ -17,6 +18,32 @@ std::string refusal(auto set) {
   if (result.ok()) return "accepted";
   EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
   return result.error().message;
+}
+
+struct Given {
+  std::optional<float> temperature, top_p, min_p, repeat_penalty, presence_penalty,
+      frequency_penalty;
+  std::optional<int64_t> top_k;
+};
+
+TEST(WithGiven, WhatIsGivenWinsAndTheRestStays) {
+  SamplingParams file;
+  file.temperature = 0.5F;
+  file.top_k = 64;
+  file.seed = 7;
+  const SamplingParams kept = with_given(file, Given{});
+  EXPECT_EQ(kept.temperature, 0.5F);
+  EXPECT_EQ(kept.top_k, 64);
+  const Given all = {0.1F, 0.2F, 0.3F, 1.4F, 0.5F, 0.6F, 7};
+  const SamplingParams params = with_given(file, all);
+  EXPECT_EQ(params.temperature, 0.1F);
+  EXPECT_EQ(params.top_p, 0.2F);
+  EXPECT_EQ(params.min_p, 0.3F);
+  EXPECT_EQ(params.repeat_penalty, 1.4F);
+  EXPECT_EQ(params.presence_penalty, 0.5F);
+  EXPECT_EQ(params.frequency_penalty, 0.6F);
+  EXPECT_EQ(params.top_k, 7);
+  EXPECT_EQ(params.seed, 7U);
 }
 
 TEST(SamplingParams, RefusalsNameFieldRangeAndValue) {
