@@ -15,10 +15,10 @@
 //   router_logits [n_experts], router_choice and router_weights [n_used]   of a mixture of experts:
 //                                 ids in the router's order and what their outputs are scaled with
 //   per_layer_input     [ple_dim]  where the model has them
-//   matmul_input.NAME   [cols]    what the weight blk.LAYER.NAME is multiplied with (not of
-//   experts) l_out               [hidden]  what the layer hands on k_cache_upto, v_cache_upto   [G,
-//   n, d]   the stored rows, decoded, that the token attends to:
-//                                 its own last, of the donor layer where K and V are shared
+//   matmul_input.NAME   [cols]    what blk.LAYER.NAME is multiplied with (not of experts)
+//   l_out               [hidden]  what the layer hands on
+//   k_cache_upto v_cache_upto   [G, n, d]   the stored rows, decoded, that the token attends to:
+//                                 its own last; of the donor layer where K and V are shared
 // and on request the norm weights and scales as the kernels see them:
 //   weights.attn_norm, weights.q_norm, ...    named as in GGUF files
 
