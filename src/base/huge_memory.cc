@@ -32,6 +32,15 @@ Result<HugeMemory> HugeMemory::allocate(size_t size, const char* what) {
   return memory;
 }
 
+void* huge_malloc(size_t size) {
+  if (size < kHugePage) return std::malloc(size);
+  if (size > SIZE_MAX - kHugePage) return nullptr;
+  const size_t whole = (size + kHugePage - 1) / kHugePage * kHugePage;
+  void* memory = std::aligned_alloc(kHugePage, whole);
+  if (memory != nullptr) madvise(memory, whole, MADV_HUGEPAGE);
+  return memory;
+}
+
 HugeMemory::HugeMemory(HugeMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 

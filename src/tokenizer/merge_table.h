@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/huge_memory.h"
 #include "tokenizer/vocabulary.h"
 
 namespace hf2q {
@@ -46,7 +47,7 @@ class MergeTable {
     return at;
   }
 
-  std::vector<Slot> slots_;  // a power of two
+  std::vector<Slot, HugeAllocator<Slot>> slots_;  // a power of two
   size_t mask_ = 0;
   int shift_ = 0;
   std::optional<size_t> repeated_;

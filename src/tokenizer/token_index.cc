@@ -7,12 +7,17 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/parallel.h"
 
 namespace hf2q {
 namespace {
 
 // Texts that are looked up side by side: enough to hide the latency of memory.
 constexpr size_t kBatch = 48;
+
+// Merges that one thread looks up in a row, and threads that share the work of a large list.
+constexpr size_t kChunk = size_t{1} << 14;
+constexpr size_t kMaxThreads = 4;
 
 // Keys of longer texts have all of these bits, those of shorter ones cannot.
 constexpr uint64_t kLongKey = uint64_t{0xFF} << 56;
@@ -24,14 +29,25 @@ TokenIndex::TokenIndex(std::span<const std::string> tokens)
     : tokens_(tokens),
       slots_(std::bit_ceil(tokens.size() + tokens.size() / 2 + 2)),
       shift_(64 - std::countr_zero(slots_.size())) {
+  std::array<uint64_t, kBatch> keys = {};
   for (size_t id = 0; id < tokens.size(); ++id) {
-    const uint64_t key = key_of(tokens[id]);
+    if (id % kBatch == 0) fetch(tokens.subspan(id, std::min(kBatch, tokens.size() - id)), keys);
+    const uint64_t key = keys[id % kBatch];
     Slot& slot = slots_[slot_of(tokens[id], key)];
     if (slot.id != kNoToken) {
       repeated_ = static_cast<int32_t>(id);
     } else {
       slot = {key, static_cast<int32_t>(id)};
     }
+  }
+}
+
+// The keys of up to kBatch texts; their slots are on the way from memory.
+template <class Text>
+void TokenIndex::fetch(std::span<const Text> texts, std::span<uint64_t> keys) const {
+  for (size_t i = 0; i < texts.size(); ++i) {
+    keys[i] = key_of(texts[i]);
+    __builtin_prefetch(&slots_[home(keys[i])]);
   }
 }
 
@@ -44,10 +60,7 @@ void TokenIndex::find_all(std::span<const std::string_view> texts, std::span<int
   std::array<uint64_t, kBatch> keys = {};
   for (size_t begin = 0; begin < texts.size(); begin += kBatch) {
     const size_t n = std::min(kBatch, texts.size() - begin);
-    for (size_t i = 0; i < n; ++i) {
-      keys[i] = key_of(texts[begin + i]);
-      __builtin_prefetch(&slots_[home(keys[i])]);
-    }
+    fetch(texts.subspan(begin, n), keys);
     for (size_t i = 0; i < n; ++i) ids[begin + i] = slots_[slot_of(texts[begin + i], keys[i])].id;
   }
 }
@@ -102,23 +115,38 @@ class UnionFinder {
   std::string union_;
 };
 
-}  // namespace
-
-std::vector<Merge> find_merges(const TokenIndex& index, std::span<const MergeHalves> halves) {
+// merges[i] of halves[i].
+void find_some(const TokenIndex& index, std::span<const MergeHalves> halves,
+               std::span<Merge> merges) {
   std::array<std::string_view, kBatch> texts;
   std::array<int32_t, kBatch> ids = {};
   UnionFinder unions(index);
-  std::vector<Merge> merges;
-  merges.reserve(halves.size());
-  while (!halves.empty()) {
-    const size_t n = std::min(kBatch / 2, halves.size());
-    for (size_t i = 0; i < n; ++i) std::tie(texts[2 * i], texts[2 * i + 1]) = halves[i];
+  for (size_t begin = 0; begin < halves.size(); begin += kBatch / 2) {
+    const size_t n = std::min(kBatch / 2, halves.size() - begin);
+    for (size_t i = 0; i < n; ++i) std::tie(texts[2 * i], texts[2 * i + 1]) = halves[begin + i];
     index.find_all(std::span(texts).first(2 * n), std::span(ids).first(2 * n));
     for (size_t i = 0; i < n; ++i) {
-      merges.push_back({ids[2 * i], ids[2 * i + 1], unions.find(halves[i])});
+      merges[begin + i] = {ids[2 * i], ids[2 * i + 1], unions.find(halves[begin + i])};
     }
-    halves = halves.subspan(n);
   }
+}
+
+}  // namespace
+
+std::vector<Merge> find_merges(const TokenIndex& index, std::span<const MergeHalves> halves) {
+  std::vector<Merge> merges(halves.size());
+  const auto find_chunk = [&](size_t chunk) {
+    const size_t begin = chunk * kChunk;
+    const size_t n = std::min(kChunk, halves.size() - begin);
+    find_some(index, halves.subspan(begin, n), std::span(merges).subspan(begin, n));
+  };
+  const size_t n_chunks = (halves.size() + kChunk - 1) / kChunk;
+  if (n_chunks <= 1) {
+    if (n_chunks == 1) find_chunk(0);
+    return merges;
+  }
+  ThreadPool(std::min({n_chunks, usable_processors(), kMaxThreads}))
+      .parallel_for(n_chunks, find_chunk);
   return merges;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/huge_memory.h"
 #include "tokenizer/vocabulary.h"
 
 namespace hf2q {
@@ -36,10 +37,13 @@ class TokenIndex {
   };
   static uint64_t key_of(std::string_view text);
   size_t home(uint64_t key) const { return (key * 0x9E3779B97F4A7C15U) >> shift_; }
+  template <class Text>
+  void fetch(std::span<const Text> texts, std::span<uint64_t> keys) const;
   size_t slot_of(std::string_view text, uint64_t key) const;  // its slot, or the free one
 
   std::span<const std::string> tokens_;
-  std::vector<Slot> slots_;  // a power of two, at most two thirds of them taken
+  std::vector<Slot, HugeAllocator<Slot>>
+      slots_;  // a power of two, at most two thirds of them taken
   int shift_ = 0;
   int32_t repeated_ = kNoToken;
 };

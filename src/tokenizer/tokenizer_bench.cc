@@ -96,7 +96,7 @@ BENCHMARK_CAPTURE(encode, random_bytes_1MiB, random_bytes());
 void load_json(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(Tokenizer::create(read_vocabulary()));
 }
-BENCHMARK(load_json)->Unit(benchmark::kMillisecond);
+BENCHMARK(load_json)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 // From a file in the page cache to a tokenizer.
 void load_gguf(benchmark::State& state) {
@@ -116,7 +116,7 @@ void load_gguf(benchmark::State& state) {
   }
   std::filesystem::remove(path);
 }
-BENCHMARK(load_gguf)->Unit(benchmark::kMillisecond);
+BENCHMARK(load_gguf)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace hf2q
