@@ -33,17 +33,16 @@ struct TokenizeFlags {
 // From a GGUF file, a checkpoint folder, or a tokenizer.json.
 Result<Tokenizer> load_tokenizer(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    TRY(vocabulary, read_tokenizer_json((std::filesystem::path(path) / "tokenizer.json").string()));
-    return Tokenizer::create(std::move(vocabulary));
-  }
-  if (path.ends_with(".json")) {
-    TRY(vocabulary, read_tokenizer_json(path));
-    return Tokenizer::create(std::move(vocabulary));
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  if (is_folder || path.ends_with(".json")) {
+    const std::string json =
+        is_folder ? (std::filesystem::path(path) / "tokenizer.json").string() : path;
+    TRY(vocabulary, read_tokenizer_json(json));
+    return Tokenizer::create(std::move(vocabulary), json);
   }
   TRY(file, GgufFile::open(path));
   TRY(vocabulary, read_gguf_vocabulary(file));
-  return Tokenizer::create(std::move(vocabulary));
+  return Tokenizer::create(std::move(vocabulary), path);
 }
 
 int print_ids(const Tokenizer& tokenizer, const TokenizeFlags& flags, std::string_view text) {

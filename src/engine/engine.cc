@@ -73,7 +73,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::string& path,
                                              const EngineOptions& options) {
   TRY(file, GgufFile::open(path));
   TRY(vocabulary, read_gguf_vocabulary(file));
-  TRY(tokenizer, Tokenizer::create(std::move(vocabulary)));
+  TRY(tokenizer, Tokenizer::create(std::move(vocabulary), path));
   auto exec = std::make_unique<Exec>(options.n_threads);
   TRY(weights, load_weights(file, {options.mmap, options.on_progress}, *exec));
   TRY(kv, plan_cache(weights.config, options));

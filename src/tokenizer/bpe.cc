@@ -71,7 +71,7 @@ Status Bpe::read_tokens(const Vocabulary& vocabulary) {
   characters_.at_for_write(' ') = characters_.at(0x2581);
   for (size_t byte = 0; byte < 256; ++byte) {
     if (bytes_[byte] == kNoToken) {
-      return error(ErrorCode::kCorrupt, "vocabulary: the token {} of byte fallback is missing",
+      return error(ErrorCode::kCorrupt, "the token {} of byte fallback is missing",
                    token_of_byte(static_cast<uint8_t>(byte)));
     }
   }

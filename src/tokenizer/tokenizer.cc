@@ -75,11 +75,12 @@ Tokenizer::Tokenizer(Vocabulary vocabulary, Bpe bpe)
       raw_{finder_of(vocabulary_, false, false), finder_of(vocabulary_, false, true)},
       normalized_{finder_of(vocabulary_, true, false), finder_of(vocabulary_, true, true)} {}
 
-Result<Tokenizer> Tokenizer::create(Vocabulary vocabulary) {
+Result<Tokenizer> Tokenizer::create(Vocabulary vocabulary, std::string_view source) {
   CHECK(vocabulary.types.size() == vocabulary.tokens.size());
-  TRY_OK(check_ids(vocabulary));
-  TRY(bpe, Bpe::create(vocabulary));
-  return Tokenizer(std::move(vocabulary), std::move(bpe));
+  const Status ids = check_ids(vocabulary);
+  Result<Bpe> bpe = ids.ok() ? Bpe::create(vocabulary) : ids.error();
+  if (!bpe.ok()) return error(bpe.error().code, "{}: {}", source, bpe.error().message);
+  return Tokenizer(std::move(vocabulary), std::move(bpe.value()));
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {

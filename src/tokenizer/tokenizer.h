@@ -39,9 +39,9 @@ enum class SpecialText {
 // Immutable: any number of threads may use one at the same time.
 class Tokenizer {
  public:
-  // kCorrupt or kUnsupported naming the token, merge or id that cannot be (see Bpe::create); there
-  // has to be a `bos`. CHECKs that every token has a type.
-  static Result<Tokenizer> create(Vocabulary vocabulary);
+  // kCorrupt or kUnsupported naming `source` (the file) and the token, merge or id that cannot be
+  // (see Bpe::create); there has to be a `bos`. CHECKs that every token has a type.
+  static Result<Tokenizer> create(Vocabulary vocabulary, std::string_view source = "vocabulary");
 
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
   std::string decode(std::span<const int32_t> ids, SpecialText special = SpecialText::kKeep) const;
