@@ -1,10 +1,8 @@
 #include "chat_input.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 namespace hf2q::app {
 namespace {
@@ -17,21 +15,15 @@ bool is_blank(const std::string& line) {
 
 }  // namespace
 
-void ChatReader::show(const char* prompt) const {
-  if (!prompts_) return;
-  fmt::print(stderr, "{}", prompt);
-  std::fflush(stderr);
-}
-
 // Reads from the file descriptor itself: the streams of the library would not notice an interrupt.
-ChatReader::Line ChatReader::read_line(std::string& line) {
+ChatReader::Line ChatReader::read_piped_line(std::string& line) {
   for (size_t seen = 0;;) {
     const size_t end = buffer_.find('\n', seen);
     if (end != std::string::npos || (ended_ && !buffer_.empty())) {
       line = buffer_.substr(0, end);
       buffer_.erase(0, end == std::string::npos ? end : end + 1);
       if (line.ends_with('\r')) line.pop_back();
-      return Line::kRead;
+      return Line::kLine;
     }
     if (ended_) return Line::kEnd;
     seen = buffer_.size();
@@ -46,21 +38,23 @@ ChatReader::Line ChatReader::read_line(std::string& line) {
   }
 }
 
+ChatReader::Line ChatReader::read_line(const char* prompt, std::string& line) {
+  return editor_ ? editor_->read(prompt, line) : read_piped_line(line);
+}
+
 ChatReader::Line ChatReader::read_first_line(std::string& line) {
-  Line state = Line::kRead;
+  Line state = Line::kLine;
   do {
-    show("> ");
-    state = read_line(line);
-  } while (state == Line::kRead && is_blank(line));
+    state = read_line("> ", line);
+  } while (state == Line::kLine && is_blank(line));
   return state;
 }
 
 // `text` is what follows the first mark. The end of the input ends the block too.
 ChatInput ChatReader::read_block(std::string text) {
   while (!text.ends_with(kBlockMark)) {
-    show(". ");
     std::string line;
-    const Line state = read_line(line);
+    const Line state = read_line(". ", line);
     if (state == Line::kInterrupted) return {ChatInput::Kind::kInterrupted, ""};
     if (state == Line::kEnd) return {ChatInput::Kind::kMessage, text};
     if (!text.empty()) text += '\n';
@@ -74,9 +68,8 @@ ChatInput ChatReader::read_block(std::string text) {
 ChatInput ChatReader::read_continued(std::string text) {
   while (text.ends_with('\\')) {
     text.back() = '\n';
-    show(". ");
     std::string line;
-    const Line state = read_line(line);
+    const Line state = read_line(". ", line);
     if (state == Line::kInterrupted) return {ChatInput::Kind::kInterrupted, ""};
     if (state == Line::kEnd) break;
     text += line;

@@ -1,7 +1,10 @@
 #pragma once
 // What a user of `hf2q chat` types: lines from a terminal or a pipe, and messages made of them.
 
+#include <optional>
 #include <string>
+
+#include "line_editor.h"
 
 namespace hf2q::app {
 
@@ -18,8 +21,11 @@ struct ChatInput {
 
 class ChatReader {
  public:
-  // `prompts`: "> " before a message and ". " before its further lines, on stderr.
-  explicit ChatReader(bool prompts) : prompts_(prompts) {}
+  // `interactive`: stdin is a terminal; lines are edited there, behind "> " for a message and ". "
+  // for its further lines.
+  explicit ChatReader(bool interactive) {
+    if (interactive) editor_.emplace();
+  }
 
   // The next message: one line; or several, where a line that ends in a backslash goes on in the
   // next one; or everything between two """, where the first begins a line and the second ends one.
@@ -27,14 +33,14 @@ class ChatReader {
   ChatInput next();
 
  private:
-  enum class Line { kRead, kEnd, kInterrupted };
-  Line read_line(std::string& line);
+  using Line = LineEditor::Outcome;
+  Line read_line(const char* prompt, std::string& line);
+  Line read_piped_line(std::string& line);
   Line read_first_line(std::string& line);
   ChatInput read_block(std::string text);
   ChatInput read_continued(std::string text);
-  void show(const char* prompt) const;
 
-  bool prompts_;
+  std::optional<LineEditor> editor_;
   std::string buffer_;  // read, but not yet given out
   bool ended_ = false;
 };

@@ -31,6 +31,7 @@ constexpr const char* kChatHelp =
     "/stats        tokens, speed and cache of the last answer\n"
     "/exit         or Ctrl-D\n"
     "A line that ends in \\ goes on in the next one; a block stands between \"\"\" and \"\"\".\n"
+    "Arrow keys edit and bring back lines, Ctrl-R searches them.\n"
     "Ctrl-C stops an answer, a second one quits.\n";
 
 struct ChatFlags {
@@ -223,14 +224,16 @@ Result<bool> handle(Chat& chat, const ChatInput& input) {
 int converse(Chat& chat, bool interactive) {
   ChatReader reader(interactive);
   int exit_code = kSuccess;
-  for (;;) {
+  for (bool warned = false;;) {
     const ChatInput input = reader.next();
     if (input.kind == ChatInput::Kind::kEnd) return exit_code;
     if (input.kind == ChatInput::Kind::kInterrupted) {
-      if (!interactive) return kInterrupted;
+      if (!interactive || warned) return kInterrupted;
       fmt::print(stderr, "\n(Ctrl-C again or /exit to leave)\n");
+      warned = true;
       continue;
     }
+    warned = false;
     const Result<bool> go_on = handle(chat, input);
     if (!go_on.ok()) exit_code = report(go_on.error());
     if (go_on.ok() && !go_on.value()) return exit_code;

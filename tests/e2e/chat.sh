@@ -66,3 +66,21 @@ wait $child || status=$?
 expect_equal 0 "$status" "exit code after an interrupted answer"
 grep -q '(stopped)' "$work/stderr" || fail "not stopped: $(cat "$work/stderr")"
 grep -q '^prompt ' "$work/stderr" || fail "no command after the interrupt"
+
+# At a terminal lines are edited: the arrow brings the last one back, Ctrl-A goes to its start; Ctrl-C gives a
+# line up, the second one in a row ends the program.
+status=0
+{
+  printf '%s' $'What is the capital of Norwayy\x7f?\r' $'\x1b[A\x01Say: \r' "/save $work/typed.json"$'\r'
+  for _ in $(seq 200); do
+    [ -s "$work/typed.json" ] && break
+    sleep 0.05
+  done
+  for keys in $'half\x03' $'\x03'; do
+    sleep 0.5
+    printf '%s' "$keys"
+  done
+} | script -qec "'$hf2q' chat -q -m '$model' --temp 0 -n 2" /dev/null >"$work/terminal" || status=$?
+expect_equal 130 "$status" "exit code after two interrupts: $(cat "$work/terminal")"
+grep -qF '"content": "What is the capital of Norway?"' "$work/typed.json" || fail "typed: $(cat "$work/typed.json")"
+grep -qF '"content": "Say: What is the capital of Norway?"' "$work/typed.json" || fail "edited: $(cat "$work/typed.json")"
