@@ -95,6 +95,39 @@ TEST(Pool, ReferencesKeepAPage) {
   EXPECT_DEATH(pool->retain(0, page), "check failed");
 }
 
+TEST(Pool, CachedPagesCountAsFreeAndAreGivenUpWhenNeeded) {
+  const auto pool = make_pool({small_group()}, 4 * 4096);
+  Pages pages;
+  ASSERT_FALSE(allocate(*pool, {3}, pages).has_value());
+  for (PageId page : pages[0]) pool->cache(0, page);
+  EXPECT_EQ(pool->cached_pages(0), 0U);  // live as well
+  EXPECT_FALSE(pool->is_cached(0, pages[0][0]));
+  pool->release(0, pages[0][0]);
+  pool->release(0, pages[0][1]);
+  EXPECT_TRUE(pool->is_cached(0, pages[0][0]));
+  EXPECT_EQ(pool->cached_bytes(), 2U * 4096);
+  EXPECT_EQ(pool->used_pages(0), 3U);
+  EXPECT_EQ(pool->free_pages(0), 3U);
+  EXPECT_DEATH(pool->release(0, pages[0][0]), "check failed");  // the tree's reference
+  EXPECT_DEATH(pool->cache(0, pages[0][0]), "check failed");
+
+  std::vector<PageId> order = {pages[0][1], pages[0][0]};
+  pool->set_reclaimer([&] {
+    if (order.empty()) return false;
+    pool->uncache(0, order.back());
+    order.pop_back();
+    return true;
+  });
+  Pages more;
+  EXPECT_TRUE(allocate(*pool, {4}, more).has_value());
+  EXPECT_EQ(order.size(), 2U);  // nothing was given up in vain
+  ASSERT_FALSE(allocate(*pool, {2}, more).has_value());
+  EXPECT_EQ(order.size(), 1U);
+  pool->retain(0, order[0]);  // attached again
+  EXPECT_EQ(pool->cached_pages(0), 0U);
+  EXPECT_EQ(pool->free_pages(0), 0U);
+}
+
 TEST(Pool, EmptySlabsGoBackButForOne) {
   const auto pool = make_pool({small_group()}, 4 * 4096);
   Pages pages;

@@ -15,7 +15,11 @@ Sequence::Sequence(Sequence&& other) noexcept
       options_(other.options_),
       length_(std::exchange(other.length_, 0)),
       reserved_(std::exchange(other.reserved_, 0)),
-      tables_(std::exchange(other.tables_, {})) {}
+      tables_(std::exchange(other.tables_, std::vector<Table>(pool_->n_groups()))),
+      tree_(std::exchange(other.tree_, nullptr)),
+      cursor_(std::exchange(other.cursor_, nullptr)),
+      tail_(std::exchange(other.tail_, {})),
+      missed_(std::exchange(other.missed_, 0)) {}
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
   if (this == &other) return *this;
@@ -25,6 +29,10 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(length_, other.length_);
   std::swap(reserved_, other.reserved_);
   std::swap(tables_, other.tables_);
+  std::swap(tree_, other.tree_);
+  std::swap(cursor_, other.cursor_);
+  std::swap(tail_, other.tail_);
+  std::swap(missed_, other.missed_);
   return *this;
 }
 
@@ -60,14 +68,16 @@ KvStatus Sequence::reserve(uint32_t n_new) {
   if (new_length > options_.n_ctx) return CapacityExceeded{new_length, options_.n_ctx};
   if (n_new == 0) return std::nullopt;
   std::vector<uint64_t> counts(tables_.size());
+  std::vector<bool> copies(tables_.size());
   std::vector<std::vector<PageId>> fresh(tables_.size());
   for (size_t g = 0; g < tables_.size(); ++g) {
-    counts[g] = pages_for(g, new_length) - tables_[g].ids.size() + (copies_last_page(g) ? 1 : 0);
+    copies[g] = copies_last_page(g);
+    counts[g] = pages_for(g, new_length) - tables_[g].ids.size() + (copies[g] ? 1 : 0);
   }
   if (KvStatus refused = pool_->allocate(counts, fresh)) return refused;
   for (size_t g = 0; g < tables_.size(); ++g) {
     auto page = fresh[g].begin();
-    if (copies_last_page(g)) replace_last_page(g, *page++);
+    if (copies[g]) replace_last_page(g, *page++);
     for (; page != fresh[g].end(); ++page) append(g, *page);
   }
   reserved_ = n_new;
@@ -98,11 +108,13 @@ void Sequence::pass_windows() {
   }
 }
 
-void Sequence::commit(uint32_t n_accepted) {
+void Sequence::commit(uint32_t n_accepted, std::span<const TokenKey> keys) {
   CHECK(n_accepted <= reserved_);
+  CHECK(!is_attached() || keys.size() == n_accepted);
   length_ += n_accepted;
   reserved_ = 0;
   cut_tables();
+  if (is_attached()) give_full_pages(keys);
   pass_windows();
 }
 
@@ -116,6 +128,7 @@ KvStatus Sequence::truncate(uint32_t new_length) {
   }
   length_ = new_length;
   cut_tables();
+  if (is_attached()) move_cursor_back();
   return std::nullopt;
 }
 
@@ -129,6 +142,11 @@ Sequence Sequence::fork() const {
       pool_->retain(g, tables_[g].ids[i]);
     }
   }
+  copy.tree_ = tree_;
+  copy.cursor_ = cursor_;
+  copy.tail_ = tail_;
+  copy.missed_ = missed_;
+  if (is_attached()) tree_->hold(cursor_);
   return copy;
 }
 
@@ -140,6 +158,11 @@ void Sequence::drop() {
   }
   length_ = 0;
   reserved_ = 0;
+  if (is_attached()) tree_->leave(cursor_);
+  tree_ = nullptr;
+  cursor_ = nullptr;
+  tail_.clear();
+  missed_ = 0;
 }
 
 KvRow Sequence::row(size_t g, uint32_t position) const {

@@ -9,7 +9,11 @@
 // Groups with a window give back pages whose rows no query can reach any more, not even after
 // max_rollback tokens were taken back (first_needed() of plan.h).
 //
-// Operations are serial, those of all sequences of a pool. A pool outlives its sequences.
+// A sequence that is attached to a prefix tree (prefix_tree.h) begins with what the tree has of its
+// prompt, and gives the tree each page that fills: commit() needs the tokens' keys then. Where the
+// tree has a page with the same rows already, that one takes the place of the sequence's own.
+//
+// Operations are serial, those of all sequences of a pool. Pool and tree outlive the sequences.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +23,8 @@
 #include "kv/error.h"
 #include "kv/page_layout.h"
 #include "kv/pool.h"
+#include "kv/prefix_tree.h"
+#include "kv/token_key.h"
 
 namespace hf2q {
 
@@ -46,8 +52,22 @@ class Sequence {
   // CHECKs that no reservation is open.
   KvStatus reserve(uint32_t n_new);
 
-  // Keeps the first `n_accepted` of the reserved tokens and closes the reservation.
-  void commit(uint32_t n_accepted);
+  // Keeps the first `n_accepted` of the reserved tokens and closes the reservation. `keys` are
+  // theirs; CHECKs that an attached sequence gets that many.
+  void commit(uint32_t n_accepted, std::span<const TokenKey> keys = {});
+
+  // Attaches an empty sequence to a tree of its pool. It has the returned k first tokens of the
+  // prompt `keys` then, whose rows it shares; nothing is allocated. Where a window kept it from
+  // having more, a resume point is made once it has read as far again.
+  // CHECKs that it is empty and not attached.
+  PrefixMatch attach(PrefixTree& tree, std::string_view name_space, std::span<const TokenKey> keys);
+  bool is_attached() const { return cursor_ != nullptr; }
+
+  // Makes a resume point at `position`, at most length(): at the end of a system turn, a prompt or
+  // an answer. False where it cannot be, as rows of a window are gone (never at length()). The
+  // partly filled page there is shared with the tree from now on.
+  // CHECKs that the sequence is attached and no reservation is open.
+  bool mark(uint32_t position);
 
   // Takes tokens back, so that the next one gets position `new_length`. Fails, first with
   // OutOfRange when the sequence is shorter, then with NotResident when the rows that a query there
@@ -58,7 +78,8 @@ class Sequence {
   // A second sequence with the same tokens, sharing every page. CHECKs that no reservation is open.
   Sequence fork() const;
 
-  // Back to empty, an open reservation included; every page loses one reference.
+  // Back to empty, an open reservation included; every page loses one reference. It is not attached
+  // any more.
   void drop();
 
   // Entry i holds positions [i T, (i + 1) T) of all layers of a group; nullptr where the window has
@@ -85,12 +106,22 @@ class Sequence {
   void replace_last_page(size_t g, PageId page);
   void cut_tables();
   void pass_windows();
+  void share_pages(const PrefixNode* last, std::span<const uint32_t> first_page);
+  void give_full_pages(std::span<const TokenKey> keys);
+  void give_page();
+  void move_cursor_back();
+  std::vector<PageId> pages_at(size_t index) const;
 
   Pool* pool_;
   SequenceOptions options_;
   uint32_t length_ = 0;
   uint32_t reserved_ = 0;
   std::vector<Table> tables_;  // [groups]
+
+  PrefixTree* tree_ = nullptr;
+  PrefixNode* cursor_ = nullptr;  // of the last full page; the tree holds every page up to it
+  std::vector<TokenKey> tail_;    // of the tokens behind it, fewer than a page
+  uint32_t missed_ = 0;           // where attach() could not go for lack of a window, or 0
 };
 
 }  // namespace hf2q
