@@ -140,12 +140,20 @@ uint64_t kv_bytes(const KvShape& shape, const KvFormatInfo& format) {
          (format.row_bytes(shape.head_dim) + format.norm_bytes(shape.head_dim));
 }
 
-// A rotated row is a power of two long.
 bool fits(const std::vector<KvShape>& shapes, const KvFormatInfo& format) {
+  const auto holds = [&](const KvShape& shape) { return format.holds(shape.head_dim); };
+  return !shapes.empty() && std::ranges::all_of(shapes, holds);
+}
+
+// Stored bits of a value, norms included, on average over all layers.
+double bits_per_value(const std::vector<KvShape>& shapes, const KvFormatInfo& format) {
+  uint64_t bytes = 0;
+  uint64_t values = 0;
   for (const KvShape& shape : shapes) {
-    if (format.rotated && !std::has_single_bit(shape.head_dim)) return false;
+    bytes += kv_bytes(shape, format);
+    values += uint64_t{shape.n_layers} * shape.n_kv_heads * 2 * shape.head_dim;
   }
-  return !shapes.empty();
+  return 8.0 * static_cast<double>(bytes) / static_cast<double>(values);
 }
 
 std::string value_text(const Value& value) {
@@ -184,7 +192,9 @@ ordered_json kv_json(const ModelInfo& info) {
     for (const KvShape& shape : info.kv) {
       (shape.window == 0 ? full : window) += kv_bytes(shape, format);
     }
-    formats[std::string(format.name)] = {{"full_layers", full}, {"window_layers", window}};
+    formats[std::string(format.name)] = {{"full_layers", full},
+                                         {"window_layers", window},
+                                         {"bits_per_value", bits_per_value(info.kv, format)}};
   }
   return formats;
 }
@@ -226,16 +236,20 @@ ordered_json to_json(const GgufFile& file, const ModelInfo& info, const InfoFlag
 void print_kv(const ModelInfo& info) {
   if (info.kv.empty()) return;
   fmt::print("cache      bytes per token of one sequence, by format of K and V\n");
+  std::string head = "           format   bits";
   for (const KvShape& shape : info.kv) {
     const std::string kept =
-        shape.window == 0 ? "all tokens" : fmt::format("the last {} tokens", shape.window);
-    std::string formats;
-    for (const KvFormatInfo& format : kKvFormats) {
-      if (!fits(info.kv, format)) continue;
-      formats += fmt::format("  {} {}", format.name, kv_bytes(shape, format));
-    }
-    fmt::print("           {} layers, {} KV heads of {}, {}:{}\n", shape.n_layers, shape.n_kv_heads,
-               shape.head_dim, kept, formats);
+        shape.window == 0 ? "all tokens" : fmt::format("last {}", shape.window);
+    head += fmt::format("  {:>24}", fmt::format("{} x {} x {}, {}", shape.n_layers,
+                                                shape.n_kv_heads, shape.head_dim, kept));
+  }
+  fmt::print("{}   (layers x KV heads x values)\n", head);
+  for (const KvFormatInfo& format : kKvFormats) {
+    if (!fits(info.kv, format)) continue;
+    std::string line =
+        fmt::format("           {:6} {:6.3f}", format.name, bits_per_value(info.kv, format));
+    for (const KvShape& shape : info.kv) line += fmt::format("  {:>24}", kv_bytes(shape, format));
+    fmt::print("{}\n", line);
   }
 }
 

@@ -14,13 +14,17 @@
 namespace hf2q::app {
 namespace {
 
+std::string known_kv_formats() {
+  std::string known;
+  for (const KvFormatInfo& info : kKvFormats) known += " " + std::string(info.name);
+  return known;
+}
+
 Result<KvFormat> kv_format(const std::string& flag, const std::string& name) {
   const std::optional<KvFormat> format = parse_kv_format(name);
   if (format) return *format;
-  std::string known;
-  for (const KvFormatInfo& info : kKvFormats) known += " " + std::string(info.name);
-  return error(ErrorCode::kInvalidArgument, "{}: one of{} expected, found \"{}\"", flag, known,
-               name);
+  return error(ErrorCode::kInvalidArgument, "{}: one of{} expected, found \"{}\"", flag,
+               known_kv_formats(), name);
 }
 
 // Flags of llama.cpp that choose what is settled here.
@@ -63,7 +67,9 @@ void add_model_flags(Command& command, ModelFlags& flags) {
       .group(group);
   command.add_option("-t,--threads", flags.n_threads, "Threads (default: one per processor)")
       .group(group);
-  command.add_option("--cache-type-k", flags.k_format, "Format of cached K (-ctk): f32 f16 bf16")
+  command
+      .add_option("--cache-type-k", flags.k_format,
+                  fmt::format("Format of cached K (-ctk):{}", known_kv_formats()))
       .show_default()
       .group(group);
   command.add_option("--cache-type-v", flags.v_format, "Format of cached V (-ctv)")

@@ -31,7 +31,8 @@ struct Case {
   const char* name;
   std::string folder;
   FileType file_type;
-  KvFormat kv_format;
+  KvFormat k;
+  KvFormat v;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -43,7 +44,7 @@ class Invariance : public testing::TestWithParam<Case> {
   TestSetup setup() const {
     TestSetup setup;
     setup.file_type = GetParam().file_type;
-    setup.kv_format = GetParam().kv_format;
+    setup.kv_formats = {GetParam().k, GetParam().v, GetParam().k, GetParam().v};
     return setup;
   }
   // The logits of every position of a prompt over several windows, read at once.
@@ -128,11 +129,14 @@ TEST_P(Invariance, VerifyingADraft) {
 }
 
 const Case kCases[] = {
-    {"dense_f32", kDense, FileType::kF32, KvFormat::kF32},
-    {"dense_q4_k_m_f16", kDense, FileType::kQ4_K_M, KvFormat::kF16},
-    {"moe_q8_0_bf16", kMoe, FileType::kQ8_0, KvFormat::kBF16},
-    {"ple_f32", kPle, FileType::kF32, KvFormat::kF32},
-    {"ple_q5_1_f16", kPle, FileType::kQ5_1, KvFormat::kF16},
+    {"dense_f32", kDense, FileType::kF32, KvFormat::kF32, KvFormat::kF32},
+    {"dense_q4_k_m_f16", kDense, FileType::kQ4_K_M, KvFormat::kF16, KvFormat::kF16},
+    {"moe_q8_0_bf16", kMoe, FileType::kQ8_0, KvFormat::kBF16, KvFormat::kBF16},
+    {"ple_f32", kPle, FileType::kF32, KvFormat::kF32, KvFormat::kF32},
+    {"dense_q8_0_f16_tq8", kDense, FileType::kQ8_0, KvFormat::kF16, KvFormat::kTq8},
+    {"moe_f32_tq8_tq4", kMoe, FileType::kF32, KvFormat::kTq8, KvFormat::kTq4},
+    {"ple_q8_0_tq3_5_tq2_5", kPle, FileType::kQ8_0, KvFormat::kTq3_5, KvFormat::kTq2_5},
+    {"ple_q5_1_f16", kPle, FileType::kQ5_1, KvFormat::kF16, KvFormat::kF16},
 };
 INSTANTIATE_TEST_SUITE_P(All, Invariance, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });

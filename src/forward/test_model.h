@@ -26,7 +26,7 @@ namespace hf2q {
 
 struct TestSetup {
   FileType file_type = FileType::kF32;
-  KvFormat kv_format = KvFormat::kF32;
+  KvFormats kv_formats = {KvFormat::kF32, KvFormat::kF32, KvFormat::kF32, KvFormat::kF32};
   uint32_t page_positions = 32;
   size_t n_threads = 2;
   uint32_t max_rows = 512;
@@ -142,8 +142,7 @@ class TestModel {
       layers.push_back({layer.sliding ? config().sliding_window : 0, layer.n_kv_heads,
                         layer.head_dim, config().owns_kv(i)});
     }
-    const KvFormat f = setup_.kv_format;
-    plan_ = testing_support::value_of(plan_kv(layers, {f, f, f, f}, setup_.page_positions));
+    plan_ = testing_support::value_of(plan_kv(layers, setup_.kv_formats, setup_.page_positions));
     pool_ =
         testing_support::value_of(Pool::create(plan_.groups, {uint64_t{2} << 30, /*poison=*/true}));
     workspace_ = std::make_unique<Workspace>(

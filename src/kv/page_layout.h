@@ -8,9 +8,15 @@
 //   page:  [layer][K codes | K norms | V codes | V norms]
 //   plane: [head][T][row]            each plane begins at a multiple of 128 bytes
 //
-// A row is one head's head_dim values at one position, in a format (KvFormat); the norms of a
-// rotated format lie in a plane of their own, [head][T][norms], so that rows stay aligned.
+// A row is one head's head_dim values at one position, in a format (KvFormat). Formats with norms
+// keep them in a plane of their own, [head][T][norms], so that rows stay aligned.
+//
+//   f32 f16 bf16   the values
+//   q8_0           round(x / s), s = max |x| / 127 of each 32 values, kept as F16
+//   tq*            TurboQuant (ops/turboquant.h): the rotated row as codes of levels, and the root
+//                  mean square of each min(head_dim, 256) values as F32
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,30 +25,56 @@
 
 namespace hf2q {
 
-enum class KvFormat : uint8_t { kF32, kF16, kBF16 };
+enum class KvFormat : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kTq8,
+  kTq6,
+  kTq5,
+  kTq4,
+  kTq3,
+  kTq2,
+  kTq3_5,
+  kTq2_5,
+};
 
 struct KvFormatInfo {
   KvFormat format;
   std::string_view name;  // stable: a flag value, and written into saved caches
-  uint32_t code_bits;     // of one value in a row
-  bool rotated;           // rows are rotated, and each block of min(head_dim, 256) has an F32 norm
+  uint32_t pair_bits;     // of two values in a row
+  uint32_t norm_block;    // values that share a norm, at most the whole row; 0: no norms
+  uint32_t norm_size;     // bytes of a norm
+  bool rotated;
 
-  constexpr size_t row_bytes(size_t head_dim) const { return (head_dim * code_bits + 7) / 8; }
+  constexpr size_t row_bytes(size_t head_dim) const { return (head_dim * pair_bits + 15) / 16; }
   constexpr size_t norm_bytes(size_t head_dim) const {
-    return rotated ? (head_dim + kNormBlock - 1) / kNormBlock * sizeof(float) : 0;
+    return norm_block == 0 ? 0 : (head_dim + norm_block - 1) / norm_block * norm_size;
   }
   // Stored bits per value, norms included.
   constexpr double bits_per_value(size_t head_dim) const {
     return 8.0 * static_cast<double>(row_bytes(head_dim) + norm_bytes(head_dim)) /
            static_cast<double>(head_dim);
   }
-  static constexpr size_t kNormBlock = 256;
+  // Whether rows of this length can be kept, and what is expected of it otherwise.
+  constexpr bool holds(size_t head_dim) const {
+    if (rotated) return head_dim >= 16 && head_dim <= 512 && std::has_single_bit(head_dim);
+    return head_dim > 0 && (norm_block == 0 || head_dim % norm_block == 0);
+  }
+  constexpr std::string_view held_sizes() const {
+    if (rotated) return "a power of two from 16 to 512";
+    return norm_block == 0 ? "at least 1" : "a multiple of 32";
+  }
 };
 
 inline constexpr KvFormatInfo kKvFormats[] = {
-    {KvFormat::kF32, "f32", 32, false},
-    {KvFormat::kF16, "f16", 16, false},
-    {KvFormat::kBF16, "bf16", 16, false},
+    {KvFormat::kF32, "f32", 64, 0, 0, false},     {KvFormat::kF16, "f16", 32, 0, 0, false},
+    {KvFormat::kBF16, "bf16", 32, 0, 0, false},   {KvFormat::kQ8_0, "q8_0", 16, 32, 2, false},
+    {KvFormat::kTq8, "tq8", 16, 256, 4, true},    {KvFormat::kTq6, "tq6", 12, 256, 4, true},
+    {KvFormat::kTq5, "tq5", 10, 256, 4, true},    {KvFormat::kTq4, "tq4", 8, 256, 4, true},
+    {KvFormat::kTq3, "tq3", 6, 256, 4, true},     {KvFormat::kTq2, "tq2", 4, 256, 4, true},
+    {KvFormat::kTq3_5, "tq3.5", 7, 256, 4, true}, {KvFormat::kTq2_5, "tq2.5", 5, 256, 4, true},
 };
 
 constexpr const KvFormatInfo& kv_format_info(KvFormat format) {

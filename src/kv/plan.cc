@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "base/checked.h"
 
@@ -18,10 +17,11 @@ Error invalid(size_t layer, std::string_view field, std::string_view expected, u
 
 Status check_layer(size_t index, const KvLayerSpec& layer, KvFormat k, KvFormat v) {
   if (layer.n_kv_heads == 0) return invalid(index, "KV heads", "at least 1", layer.n_kv_heads);
-  if (layer.head_dim == 0) return invalid(index, "head size", "at least 1", layer.head_dim);
   for (KvFormat format : {k, v}) {
-    if (kv_format_info(format).rotated && !std::has_single_bit(layer.head_dim)) {
-      return invalid(index, "head size", "a power of two for a rotated format", layer.head_dim);
+    const KvFormatInfo& info = kv_format_info(format);
+    if (!info.holds(layer.head_dim)) {
+      return invalid(index, fmt::format("head size for {}", info.name), info.held_sizes(),
+                     layer.head_dim);
     }
   }
   return Ok{};

@@ -78,7 +78,7 @@ TEST(KvPlan, WhatCannotBeIsRefused) {
   };
   EXPECT_EQ(message({{0, 0, 16}}), "cache of layer 0: KV heads: at least 1 expected, found 0");
   EXPECT_EQ(message({{0, 1, 16}, {0, 1, 0}}),
-            "cache of layer 1: head size: at least 1 expected, found 0");
+            "cache of layer 1: head size for f16: at least 1 expected, found 0");
   EXPECT_EQ(message({{0, 1, 16}}, 24), "cache: page positions: a power of two expected, found 24");
   EXPECT_EQ(message({{0, 1, 16}}, 0), "cache: page positions: a power of two expected, found 0");
   EXPECT_NE(message({{0, UINT32_MAX, UINT32_MAX}}, 1U << 31).find("pages of at most"),
@@ -87,6 +87,35 @@ TEST(KvPlan, WhatCannotBeIsRefused) {
             "cache of layer 1: it shares rows, but no layer before it owns rows of 1 heads x 16 "
             "values with window 0");
   EXPECT_EQ(message({}), "accepted");
+
+  const auto refusal = [](KvFormat format, uint32_t head_dim) {
+    const KvLayerSpec layer = {0, 1, head_dim};
+    const auto plan = plan_kv({&layer, 1}, {KvFormat::kF16, format, KvFormat::kF16, format});
+    return plan.ok() ? std::string("accepted") : plan.error().message;
+  };
+  EXPECT_EQ(
+      refusal(KvFormat::kTq4, 80),
+      "cache of layer 0: head size for tq4: a power of two from 16 to 512 expected, found 80");
+  EXPECT_NE(refusal(KvFormat::kTq2_5, 1024), "accepted");
+  EXPECT_EQ(refusal(KvFormat::kTq2_5, 512), "accepted");
+  EXPECT_EQ(refusal(KvFormat::kQ8_0, 48),
+            "cache of layer 0: head size for q8_0: a multiple of 32 expected, found 48");
+}
+
+// Norms included; the values of ops/turboquant.h's description.
+TEST(PageLayout, StoredBitsPerValue) {
+  const auto bits = [](std::string_view name, size_t head_dim) {
+    return kv_format_info(parse_kv_format(name).value()).bits_per_value(head_dim);
+  };
+  EXPECT_EQ(bits("f16", 256), 16);
+  EXPECT_EQ(bits("q8_0", 256), 8.5);
+  EXPECT_EQ(bits("tq8", 256), 8.125);
+  EXPECT_EQ(bits("tq4", 512), 4.125);
+  EXPECT_EQ(bits("tq3.5", 512), 3.625);
+  EXPECT_EQ(bits("tq2.5", 256), 2.625);
+  EXPECT_EQ(bits("tq2", 64), 2.5);
+  EXPECT_EQ(kv_format_info(KvFormat::kTq6).row_bytes(256), 192U);
+  EXPECT_EQ(kv_format_info(KvFormat::kTq3).row_bytes(512), 192U);
 }
 
 // 25 sliding layers (8 heads x 256, window 1,024) and 5 full ones (2 x 512): 5,320 MiB at 262,144

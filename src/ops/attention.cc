@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "ops/attention_table.h"
 #include "ops/kv_rows.h"
+#include "ops/turboquant.h"
 
 namespace hf2q {
 namespace {
@@ -46,9 +47,10 @@ uint32_t heads_per_block(uint32_t group) {
   return n;
 }
 
-// Floats of one thread: scores of a split and two accumulators for each query of a block.
+// Floats of one thread: for each query of a block the scores of a split, two accumulators and the
+// query itself.
 size_t thread_floats(size_t head_dim) {
-  return kMaxQueries * (kAttentionSplit + 2 * head_dim);
+  return kMaxQueries * (kAttentionSplit + 3 * head_dim);
 }
 
 }  // namespace
@@ -79,6 +81,8 @@ class AttentionPass {
         group_(shape.n_heads / shape.layout.n_kv_heads) {
     CHECK(kernels_.k != nullptr && kernels_.v != nullptr);
     CHECK(shape.n_heads % shape.layout.n_kv_heads == 0 && head_dim_ % 16 == 0);
+    CHECK(head_dim_ <= kMaxHeadDim && kv_format_info(shape.layout.k_format).holds(head_dim_) &&
+          kv_format_info(shape.layout.v_format).holds(head_dim_));
     CHECK(thread_floats(head_dim_) <= scratch.per_thread_);
   }
 
@@ -115,6 +119,7 @@ class AttentionPass {
   void run_splits_apart(size_t n_splits);
   void run_block(const Block& block, size_t thread);
   void run_split(const Block& block, uint32_t split, float* memory, std::span<Query> queries);
+  void load_queries(const Block& block, float* memory, std::span<Query> queries) const;
   void make_queries(const Block& block, uint32_t split, float* memory,
                     std::span<Query> queries) const;
   void score(const Block& block, std::span<Query> queries);
@@ -158,14 +163,29 @@ KvRun AttentionPass::run_at(const Block& block, uint32_t position, uint32_t end,
           std::min(t - in_page, end - position)};
 }
 
+// The queries of a block, for all of its splits; rotated as K is.
+void AttentionPass::load_queries(const Block& block, float* memory,
+                                 std::span<Query> queries) const {
+  const bool rotated = kv_format_info(shape_.layout.k_format).rotated;
+  float* copies = memory + kMaxQueries * (kAttentionSplit + 2 * head_dim_);
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const size_t r = block.first + i / block.n_heads;
+    const size_t h = block.head + i % block.n_heads;
+    queries[i].q = q_ + (r * shape_.n_heads + h) * head_dim_;
+    if (!rotated) continue;
+    float* copy = copies + i * head_dim_;
+    std::copy_n(queries[i].q, head_dim_, copy);
+    turboquant_rotate(copy, head_dim_);
+    queries[i].q = copy;
+  }
+}
+
 void AttentionPass::make_queries(const Block& block, uint32_t split, float* memory,
                                  std::span<Query> queries) const {
   const uint32_t first = split * kAttentionSplit;
   for (size_t i = 0; i < queries.size(); ++i) {
     const size_t r = block.first + i / block.n_heads;
-    const size_t h = block.head + i % block.n_heads;
     Query& query = queries[i];
-    query.q = q_ + (r * shape_.n_heads + h) * head_dim_;
     query.begin = std::max(rows_[r].begin, first);
     query.end = std::max(query.begin, std::min(rows_[r].end, first + kAttentionSplit));
     query.p = memory + i * kAttentionSplit;
@@ -251,6 +271,7 @@ void AttentionPass::merge(Total& total, const float* acc, float max, float sum) 
 void AttentionPass::write(const Total& total, float* out) const {
   const float factor = total.sum > 0 ? 1.0F / total.sum : 0.0F;
   for (size_t d = 0; d < head_dim_; ++d) out[d] = total.acc[d] * factor;
+  if (kv_format_info(shape_.layout.v_format).rotated) turboquant_unrotate(out, head_dim_);
 }
 
 void AttentionPass::run_block(const Block& block, size_t thread) {
@@ -258,6 +279,7 @@ void AttentionPass::run_block(const Block& block, size_t thread) {
   std::array<Query, kMaxQueries> storage = {};
   std::array<Total, kMaxQueries> totals = {};
   const std::span<Query> queries = std::span(storage).first(n_queries(block));
+  load_queries(block, memory, queries);
   float* total_memory = memory + kMaxQueries * (kAttentionSplit + head_dim_);
   for (size_t i = 0; i < queries.size(); ++i) {
     totals[i].acc = total_memory + i * head_dim_;
@@ -322,7 +344,9 @@ void AttentionPass::run_splits_apart(size_t n_splits) {
           const bool seen =
               split >= rows_[r].begin / kAttentionSplit && split * kAttentionSplit < rows_[r].end;
           if (!seen) continue;
-          run_split({r, 1, head / group_, head, n_heads}, split, memory, queries);
+          const Block block = {r, 1, head / group_, head, n_heads};
+          load_queries(block, memory, queries);
+          run_split(block, split, memory, queries);
           for (size_t i = 0; i < n_heads; ++i) {
             float* target = parts + ((r * shape_.n_heads + head + i) * n_splits + split) * part;
             target[0] = queries[i].max;

@@ -14,6 +14,8 @@
 //     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');
 //     L = L a + l b;  O[d] = fma(o[d], b, O[d] a);  M = M'
 //   out = O (1 / L)
+// Where K is rotated, q is rotated first (turboquant.h), so that q . k keeps its value; where V is,
+// out is rotated back at last. k and v above are then the rotated rows, level times norm.
 // Nothing depends on other rows, threads, or the size of a page.
 
 #include <cstddef>
@@ -53,9 +55,9 @@ class AttentionScratch {
 void attend(Exec& exec, const AttentionShape& shape, std::span<const KvRow> rows, const float* q,
             AttentionScratch& scratch, float* out);
 
-// Encodes k, v [rows, n_kv_heads, head_dim] into the pages at each row's position. F16 saturates.
-// The first row with a value that is NaN or infinite, or nothing; such a row's cache bytes are not
-// to be used.
+// Encodes k, v [rows, n_kv_heads, head_dim] into the pages at each row's position. Values beyond a
+// format's range saturate. The first row with a value that is NaN or infinite, or nothing; such a
+// row's cache bytes are not to be used.
 std::optional<size_t> store_kv(Exec& exec, const PageLayout& layout, uint32_t layer,
                                std::span<const KvRow> rows, const float* k, const float* v);
 

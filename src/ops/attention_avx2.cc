@@ -1,7 +1,12 @@
-// AVX2 and FMA: a row is converted once and used by up to four queries.
+// AVX2 and FMA: a row is converted once and used by up to four queries; where that takes more than
+// an instruction or two, by all queries.
 
 #include <immintrin.h>
 
+#include <algorithm>
+#include <array>
+
+#include "ops/attention_rows_avx2.h"
 #include "ops/attention_softmax.h"
 #include "ops/attention_table.h"
 
@@ -113,13 +118,69 @@ void accumulate(const float* const* p, size_t n_queries, const KvRun& run, size_
   if (i < n_queries) accumulate_rows<Row, 1>(p + i, run, head_dim, acc + i);
 }
 
+// Other formats: a tile of rows is decoded, then used by all queries.
+constexpr size_t kTileRows = 8;
+
+template <class Codec, class Use>
+void for_tiles(const KvRun& run, size_t head_dim, const Use& use) {
+  constexpr KvFormatInfo kInfo = kv_format_info(Codec::kFormat);
+  alignas(32) float tile[kTileRows * kMaxHeadDim];
+  const Codec codec;
+  for (size_t begin = 0; begin < run.n; begin += kTileRows) {
+    const size_t n = std::min(kTileRows, run.n - begin);
+    for (size_t j = 0; j < n; ++j) {
+      codec.decode(run.codes + (begin + j) * kInfo.row_bytes(head_dim),
+                   run.norms + (begin + j) * kInfo.norm_bytes(head_dim), head_dim,
+                   tile + j * head_dim);
+    }
+    use(begin, KvRun{reinterpret_cast<const std::byte*>(tile), nullptr, n});
+  }
+}
+
+template <class Codec>
+void score_tiles(const float* const* q, size_t n_queries, const KvRun& run, size_t head_dim,
+                 float* const* scores) {
+  for_tiles<Codec>(run, head_dim, [&](size_t begin, const KvRun& tile) {
+    std::array<float*, kMaxQueries> to = {};
+    for (size_t i = 0; i < n_queries; ++i) to[i] = scores[i] + begin;
+    score<F32Row>(q, n_queries, tile, head_dim, to.data());
+  });
+}
+
+template <class Codec>
+void accumulate_tiles(const float* const* p, size_t n_queries, const KvRun& run, size_t head_dim,
+                      float* const* acc) {
+  for_tiles<Codec>(run, head_dim, [&](size_t begin, const KvRun& tile) {
+    std::array<const float*, kMaxQueries> from = {};
+    for (size_t i = 0; i < n_queries; ++i) from[i] = p[i] + begin;
+    accumulate<F32Row>(from.data(), n_queries, tile, head_dim, acc);
+  });
+}
+
 template <class Row>
 constexpr AttentionKernel kernel_for() {
   return {Row::kFormat, Isa::kAvx2, score<Row>, accumulate<Row>};
 }
 
-constexpr AttentionKernel kKernels[] = {kernel_for<F32Row>(), kernel_for<F16Row>(),
-                                        kernel_for<Bf16Row>()};
+template <class Codec>
+constexpr AttentionKernel tiled_kernel_for() {
+  return {Codec::kFormat, Isa::kAvx2, score_tiles<Codec>, accumulate_tiles<Codec>};
+}
+
+constexpr AttentionKernel kKernels[] = {
+    kernel_for<F32Row>(),
+    kernel_for<F16Row>(),
+    kernel_for<Bf16Row>(),
+    tiled_kernel_for<Q8Row>(),
+    tiled_kernel_for<CodeRow<KvFormat::kTq8, 8>>(),
+    tiled_kernel_for<CodeRow<KvFormat::kTq6, 6>>(),
+    tiled_kernel_for<CodeRow<KvFormat::kTq5, 5>>(),
+    tiled_kernel_for<CodeRow<KvFormat::kTq4, 4>>(),
+    tiled_kernel_for<CodeRow<KvFormat::kTq3, 3>>(),
+    tiled_kernel_for<CodeRow<KvFormat::kTq2, 2>>(),
+    tiled_kernel_for<PairRow<KvFormat::kTq3_5, 7>>(),
+    tiled_kernel_for<PairRow<KvFormat::kTq2_5, 5>>(),
+};
 constexpr SoftmaxKernels kSoftmax = {softmax, merge};
 
 }  // namespace

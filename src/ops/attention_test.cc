@@ -8,7 +8,6 @@
 #include <random>
 #include <string>
 
-#include "base/half.h"
 #include "ops/attention_table.h"
 #include "ops/kv_rows.h"
 
@@ -40,42 +39,42 @@ class Cache {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     const size_t n = size_t{n_positions_} * layout_.n_kv_heads * layout_.head_dim;
-    k_.resize(n);
-    v_.resize(n);
-    for (float& x : k_) x = normal(random);
-    for (float& x : v_) x = normal(random);
+    std::vector<float> k(n);
+    std::vector<float> v(n);
+    for (float& x : k) x = normal(random);
+    for (float& x : v) x = normal(random);
     std::vector<KvRow> rows;
     for (uint32_t p = 0; p < n_positions_; ++p) rows.push_back({pages_.data(), p, 0, 0});
-    EXPECT_FALSE(store_kv(exec, layout_, 1, rows, k_.data(), v_.data()));
+    EXPECT_FALSE(store_kv(exec, layout_, 1, rows, k.data(), v.data()));
+    kept_k_.resize(n);
+    kept_v_.resize(n);
+    for (size_t i = 0; i < n / layout_.head_dim; ++i) {
+      const auto position = static_cast<uint32_t>(i / layout_.n_kv_heads);
+      const auto head = static_cast<uint32_t>(i % layout_.n_kv_heads);
+      load_k(layout_, 1, head, rows[position], position, kept_k_.data() + i * layout_.head_dim);
+      load_v(layout_, 1, head, rows[position], position, kept_v_.data() + i * layout_.head_dim);
+    }
   }
 
   KvRow row(uint32_t begin, uint32_t end) const {
     return {pages_.data(), end > 0 ? end - 1 : 0, begin, end};
   }
   const PageLayout& layout() const { return layout_; }
-  // What was stored, as the format keeps it.
+  // What was stored, as the format keeps it (turboquant_test.cc and the tests of StoreKv say how).
   double k(uint32_t position, uint32_t head, uint32_t d) const {
-    return kept(k_, layout_.k_format, position, head, d);
+    return kept_k_[(size_t{position} * layout_.n_kv_heads + head) * layout_.head_dim + d];
   }
   double v(uint32_t position, uint32_t head, uint32_t d) const {
-    return kept(v_, layout_.v_format, position, head, d);
+    return kept_v_[(size_t{position} * layout_.n_kv_heads + head) * layout_.head_dim + d];
   }
 
  private:
-  double kept(const std::vector<float>& values, KvFormat format, uint32_t position, uint32_t head,
-              uint32_t d) const {
-    const float x = values[(size_t{position} * layout_.n_kv_heads + head) * layout_.head_dim + d];
-    if (format == KvFormat::kF16) return f16_to_f32(f32_to_f16(x));
-    if (format == KvFormat::kBF16) return bf16_to_f32(f32_to_bf16(x));
-    return x;
-  }
-
   PageLayout layout_;
   uint32_t n_positions_;
   std::vector<std::byte> memory_;
   std::vector<std::byte*> pages_;
-  std::vector<float> k_;
-  std::vector<float> v_;
+  std::vector<float> kept_k_;
+  std::vector<float> kept_v_;
 };
 
 std::vector<float> random_queries(size_t n, uint32_t seed) {
@@ -129,6 +128,14 @@ const Case kCases[] = {
     {"f16_f32_heads_6_1_dim_128", {6, 1, 128}, KvFormat::kF16, KvFormat::kF32},
     {"f32_bf16_heads_3_3_dim_16", {3, 3, 16}, KvFormat::kF32, KvFormat::kBF16},
     {"f16_heads_24_1_dim_80", {24, 1, 80}, KvFormat::kF16, KvFormat::kF16},
+    {"q8_heads_4_2_dim_64", {4, 2, 64}, KvFormat::kQ8_0, KvFormat::kQ8_0},
+    {"f16_tq8_heads_4_1_dim_256", {4, 1, 256}, KvFormat::kF16, KvFormat::kTq8},
+    {"tq8_tq4_heads_4_1_dim_512", {4, 1, 512}, KvFormat::kTq8, KvFormat::kTq4},
+    {"tq6_tq5_heads_4_2_dim_256", {4, 2, 256}, KvFormat::kTq6, KvFormat::kTq5},
+    {"tq4_heads_8_2_dim_128", {8, 2, 128}, KvFormat::kTq4, KvFormat::kTq4},
+    {"tq3_tq2_heads_3_1_dim_64", {3, 1, 64}, KvFormat::kTq3, KvFormat::kTq2},
+    {"tq3_5_tq2_5_heads_4_1_dim_512", {4, 1, 512}, KvFormat::kTq3_5, KvFormat::kTq2_5},
+    {"tq2_5_tq3_heads_2_2_dim_16", {2, 2, 16}, KvFormat::kTq2_5, KvFormat::kTq3},
 };
 
 // Windows that begin and end inside, at and across the splits; single rows, runs of a prompt, and a
@@ -238,6 +245,28 @@ TEST(StoreKv, TouchesItsRowAndNothingElse) {
   EXPECT_EQ(back, std::vector<float>(64, 1.0F));
   load_v(layout, 1, 0, row, 2, back.data());
   EXPECT_EQ(back, std::vector<float>(64, 2.0F));
+}
+
+// q8_0: 32 values share max / 127 as F16.
+TEST(StoreKv, Q8KeepsHalfAStepOfEachBlock) {
+  Exec exec(1);
+  const PageLayout layout = {1, 1, 64, 4, KvFormat::kQ8_0, KvFormat::kQ8_0};
+  std::vector<std::byte> page(layout.page_bytes());
+  std::byte* pages[] = {page.data()};
+  std::vector<float> k(64);
+  for (size_t i = 0; i < 64; ++i) k[i] = static_cast<float>(i) * (i % 2 == 0 ? 0.25F : -0.25F);
+  const std::vector<float> v(64, 1e30F);
+  const KvRow row = {pages, 1, 0, 2};
+  ASSERT_FALSE(store_kv(exec, layout, 0, {&row, 1}, k.data(), v.data()));
+  std::vector<float> back(64);
+  load_k(layout, 0, 0, row, 1, back.data());
+  for (size_t i = 0; i < 64; ++i) {
+    const double step = (i < 32 ? 31 : 63) * 0.25 / 127;
+    EXPECT_NEAR(back[i], k[i], step / 2 + 127 * step * 0x1p-11);  // the scale rounds to F16
+  }
+  load_v(layout, 0, 0, row, 1, back.data());
+  EXPECT_EQ(back[5], 127 * 65504.0F);
+  EXPECT_EQ(layout.k_row_bytes() + layout.k_norm_bytes(), 64U + 4U);
 }
 
 TEST(StoreKv, SaturatesWhatIsLargeAndReportsWhatIsNotFinite) {

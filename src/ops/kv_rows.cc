@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/half.h"
 #include "ops/attention.h"
+#include "ops/turboquant.h"
 
 namespace hf2q {
 namespace {
@@ -67,11 +68,67 @@ void decode_bf16(const std::byte* codes, const std::byte* /*norms*/, size_t n, f
   }
 }
 
+constexpr size_t kQ8Block = 32;
+
+// The scale is a number of F16; values beyond what it spans saturate.
+bool encode_q8_0(const float* row, size_t n, std::byte* codes, std::byte* norms) {
+  for (size_t begin = 0; begin < n; begin += kQ8Block) {
+    float max = 0;
+    for (size_t i = begin; i < begin + kQ8Block; ++i) max = std::max(max, std::abs(row[i]));
+    const uint16_t bits = f32_to_f16(std::min(max / 127, kMaxF16));
+    std::memcpy(norms + begin / kQ8Block * 2, &bits, 2);
+    const float scale = f16_to_f32(bits);
+    const float factor = scale > 0 ? 1 / scale : 0;
+    for (size_t i = begin; i < begin + kQ8Block; ++i) {
+      const float code = std::clamp(std::round(row[i] * factor), -127.0F, 127.0F);
+      codes[i] = static_cast<std::byte>(static_cast<int>(code == code ? code : 0.0F));
+    }
+  }
+  return all_finite(row, n);
+}
+
+void decode_q8_0(const std::byte* codes, const std::byte* norms, size_t n, float* row) {
+  for (size_t i = 0; i < n; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, norms + i / kQ8Block * 2, 2);
+    row[i] = static_cast<float>(static_cast<int8_t>(codes[i])) * f16_to_f32(bits);
+  }
+}
+
+template <KvFormat kFormat>
+bool encode_tq(const float* row, size_t n, std::byte* codes, std::byte* norms) {
+  return TurboQuant::of(kFormat).encode(row, n, codes, norms);
+}
+
+template <KvFormat kFormat>
+void decode_tq(const std::byte* codes, const std::byte* norms, size_t n, float* row) {
+  TurboQuant::of(kFormat).decode_rotated(codes, norms, n, row);
+}
+
+template <KvFormat kFormat>
+constexpr KvRowCodec tq_codec() {
+  return {kFormat, encode_tq<kFormat>, decode_tq<kFormat>};
+}
+
 constexpr KvRowCodec kCodecs[] = {
     {KvFormat::kF32, encode_f32, decode_f32},
     {KvFormat::kF16, encode_f16, decode_f16},
     {KvFormat::kBF16, encode_bf16, decode_bf16},
+    {KvFormat::kQ8_0, encode_q8_0, decode_q8_0},
+    tq_codec<KvFormat::kTq8>(),
+    tq_codec<KvFormat::kTq6>(),
+    tq_codec<KvFormat::kTq5>(),
+    tq_codec<KvFormat::kTq4>(),
+    tq_codec<KvFormat::kTq3>(),
+    tq_codec<KvFormat::kTq2>(),
+    tq_codec<KvFormat::kTq3_5>(),
+    tq_codec<KvFormat::kTq2_5>(),
 };
+
+void load(KvFormat format, const std::byte* codes, const std::byte* norms, size_t n, float* row) {
+  kv_row_codec(format).decode_rotated(codes, norms, n, row);
+  if (kv_format_info(format).rotated) turboquant_unrotate(row, n);
+}
 
 // Where one head's row of a position lies.
 struct RowPlace {
@@ -127,13 +184,13 @@ std::optional<size_t> store_kv(Exec& exec, const PageLayout& layout, uint32_t la
 void load_k(const PageLayout& layout, uint32_t layer, uint32_t head, const KvRow& row,
             uint32_t position, float* dst) {
   const RowPlace place = place_of(layout, layer, head, row, position, true);
-  kv_row_codec(layout.k_format).decode(place.codes, place.norms, layout.head_dim, dst);
+  load(layout.k_format, place.codes, place.norms, layout.head_dim, dst);
 }
 
 void load_v(const PageLayout& layout, uint32_t layer, uint32_t head, const KvRow& row,
             uint32_t position, float* dst) {
   const RowPlace place = place_of(layout, layer, head, row, position, false);
-  kv_row_codec(layout.v_format).decode(place.codes, place.norms, layout.head_dim, dst);
+  load(layout.v_format, place.codes, place.norms, layout.head_dim, dst);
 }
 
 }  // namespace hf2q

@@ -12,7 +12,9 @@ struct KvRowCodec {
   KvFormat format;
   // False when a value is NaN or infinite; codes and norms are then not to be used.
   bool (*encode)(const float* row, size_t head_dim, std::byte* codes, std::byte* norms);
-  void (*decode)(const std::byte* codes, const std::byte* norms, size_t head_dim, float* row);
+  // What attention computes with: of rotated formats the rotated row.
+  void (*decode_rotated)(const std::byte* codes, const std::byte* norms, size_t head_dim,
+                         float* row);
 };
 
 const KvRowCodec& kv_row_codec(KvFormat format);
