@@ -125,7 +125,7 @@ template <class Codec, class Use>
 void for_tiles(const KvRun& run, size_t head_dim, const Use& use) {
   constexpr KvFormatInfo kInfo = kv_format_info(Codec::kFormat);
   alignas(32) float tile[kTileRows * kMaxHeadDim];
-  const Codec codec;
+  static const Codec codec;  // its tables, made once
   for (size_t begin = 0; begin < run.n; begin += kTileRows) {
     const size_t n = std::min(kTileRows, run.n - begin);
     for (size_t j = 0; j < n; ++j) {
@@ -172,7 +172,7 @@ constexpr AttentionKernel kKernels[] = {
     kernel_for<F16Row>(),
     kernel_for<Bf16Row>(),
     tiled_kernel_for<Q8Row>(),
-    tiled_kernel_for<CodeRow<KvFormat::kTq8, 8>>(),
+    tiled_kernel_for<Tq8Row>(),
     tiled_kernel_for<CodeRow<KvFormat::kTq6, 6>>(),
     tiled_kernel_for<CodeRow<KvFormat::kTq5, 5>>(),
     tiled_kernel_for<CodeRow<KvFormat::kTq4, 4>>(),

@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "ops/turboquant.h"
@@ -111,7 +113,7 @@ struct CodeRow {
   Levels<kBits> levels_{TurboQuant::of(kCodeFormat).values()};
 };
 
-// Two values per code.
+// Two values per code: looked up together, four pairs at a time.
 template <KvFormat kCodeFormat, uint32_t kBits>
 struct PairRow {
   static constexpr KvFormat kFormat = kCodeFormat;
@@ -121,21 +123,105 @@ struct PairRow {
       const __m256 norm = _mm256_broadcast_ss(reinterpret_cast<const float*>(norms) + begin / 256);
       const size_t end = std::min(head_dim, begin + 256);
       for (size_t i = begin; i < end; i += 16, codes += kBits) {
-        const __m256i eight = unpack8<kBits>(codes);
-        store(_mm256_castsi256_si128(eight), norm, row + i);
-        store(_mm256_extracti128_si256(eight, 1), norm, row + i + 8);
+        const uint64_t eight = load_bytes(codes);
+        store(eight, norm, row + i);
+        store(eight >> (4 * kBits), norm, row + i + 8);
       }
     }
   }
 
  private:
-  void store(__m128i codes, __m256 norm, float* row) const {
-    const __m256d pairs =
-        _mm256_mask_i32gather_pd(_mm256_setzero_pd(), reinterpret_cast<const double*>(values_),
-                                 codes, _mm256_castps_pd(all_bits()), 8);
-    _mm256_storeu_ps(row, _mm256_mul_ps(_mm256_castpd_ps(pairs), norm));
+  __m128 two(uint64_t codes) const {
+    constexpr uint64_t kMask = (1U << kBits) - 1;
+    const auto* pairs = reinterpret_cast<const __m64*>(values_);
+    const __m128 low = _mm_loadl_pi(_mm_setzero_ps(), pairs + (codes & kMask));
+    return _mm_loadh_pi(low, pairs + (codes >> kBits & kMask));
+  }
+  void store(uint64_t codes, __m256 norm, float* row) const {
+    const __m256 values = _mm256_set_m128(two(codes >> (2 * kBits)), two(codes));
+    _mm256_storeu_ps(row, _mm256_mul_ps(values, norm));
   }
   const float* values_ = TurboQuant::of(kCodeFormat).values();
+};
+
+// The levels of tq8 are integers: 32 codes at a time choose the upper and the lower byte of the 128
+// magnitudes.
+class Tq8Row {
+ public:
+  static constexpr KvFormat kFormat = KvFormat::kTq8;
+
+  Tq8Row() {
+    const float* positive = TurboQuant::of(kFormat).values() + 128;
+    for (size_t i = 0; i < 128; ++i) {
+      const auto bits = static_cast<uint16_t>(positive[i]);
+      low_[i] = static_cast<uint8_t>(bits);
+      high_[i] = static_cast<uint8_t>(bits >> 8);
+    }
+  }
+
+  void decode(const std::byte* codes, const std::byte* norms, size_t head_dim, float* row) const {
+    size_t i = 0;
+    for (; i + 32 <= head_dim; i += 32) {
+      decode32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i)), norm_of(norms, i),
+               row + i);
+    }
+    if (i == head_dim) return;
+    float rest[32];  // 16 values
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i));
+    decode32(_mm256_castsi128_si256(half), norm_of(norms, i), rest);
+    std::memcpy(row + i, rest, 16 * sizeof(float));
+  }
+
+ private:
+  __m256 norm_of(const std::byte* norms, size_t i) const {
+    const __m256 norm = _mm256_broadcast_ss(reinterpret_cast<const float*>(norms) + i / 256);
+    return _mm256_mul_ps(norm, _mm256_set1_ps(unit_));
+  }
+
+  // bytes[place] for places below 128, whose bits 4, 5 and 6 are bit 7 of the choices.
+  static __m256i choose(const std::array<uint8_t, 128>& bytes, __m256i place,
+                        const __m256i (&choices)[3]) {
+    __m256i found[8];
+    for (size_t i = 0; i < 8; ++i) {
+      const auto* part = reinterpret_cast<const __m128i*>(bytes.data() + 16 * i);
+      found[i] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_load_si128(part)), place);
+    }
+    for (size_t bit = 0, n = 4; bit < 3; ++bit, n /= 2) {
+      for (size_t i = 0; i < n; ++i) {
+        found[i] = _mm256_blendv_epi8(found[2 * i], found[2 * i + 1], choices[bit]);
+      }
+    }
+    return found[0];
+  }
+
+  void decode32(__m256i codes, __m256 norm, float* row) const {
+    // Codes below 128 are the negative levels, in mirrored order.
+    const __m256i negative = _mm256_cmpgt_epi8(codes, _mm256_set1_epi8(-1));
+    const __m256i place =
+        _mm256_and_si256(_mm256_xor_si256(codes, negative), _mm256_set1_epi8(0x7F));
+    const __m256i choices[3] = {_mm256_slli_epi16(place, 3), _mm256_slli_epi16(place, 2),
+                                _mm256_slli_epi16(place, 1)};
+    const __m256i low = choose(low_, place, choices);
+    const __m256i high = choose(high_, place, choices);
+    const __m256i sign = _mm256_or_si256(negative, _mm256_set1_epi8(1));
+    // Bytes 0-7 and 16-23, then 8-15 and 24-31.
+    const __m256i even =
+        _mm256_sign_epi16(_mm256_unpacklo_epi8(low, high), _mm256_unpacklo_epi8(sign, sign));
+    const __m256i odd =
+        _mm256_sign_epi16(_mm256_unpackhi_epi8(low, high), _mm256_unpackhi_epi8(sign, sign));
+    store(_mm256_castsi256_si128(even), norm, row);
+    store(_mm256_castsi256_si128(odd), norm, row + 8);
+    store(_mm256_extracti128_si256(even, 1), norm, row + 16);
+    store(_mm256_extracti128_si256(odd, 1), norm, row + 24);
+  }
+  static void store(__m128i integers, __m256 norm, float* row) {
+    const __m256 values = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(integers));
+    _mm256_storeu_ps(row, _mm256_mul_ps(values, norm));
+  }
+
+  float unit_ = TurboQuant::of(kFormat).unit();
+  alignas(16) std::array<uint8_t, 128> low_;
+  alignas(16) std::array<uint8_t, 128> high_;
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace {
 constexpr size_t kMaxDim = 512;
 constexpr size_t kBlock = 256;
 
+// Units in the largest level of tq8: below 2^15, and a number whose multiples lie near the levels.
+constexpr float kTq8Steps = 32688;
+
 // Bit j, least significant first, is 1 where value j changes its sign.
 constexpr uint8_t kSigns[kMaxDim / 8] = {
     0xA7, 0x3B, 0x91, 0xF4, 0x6D, 0xC2, 0x58, 0x0E, 0xB3, 0x7F, 0x24, 0xD6, 0x89, 0x45, 0xEA, 0x1C,
@@ -142,6 +145,13 @@ TurboQuant::TurboQuant(uint32_t code_bits, size_t n_levels, size_t n_second_leve
       second_(float_levels(n_second_levels == 0 ? n_levels : n_second_levels)),
       values_((size_t{1} << code_bits) * values_per_code_) {
   const std::vector<float> levels = float_levels(n_levels);
+  if (code_bits == 8) {
+    unit_ = levels.back() / kTq8Steps;
+    for (size_t code = 0; code < levels.size(); ++code) {
+      values_[code] = std::round(levels[code] / unit_);
+    }
+    return;
+  }
   if (n_second_levels == 0) {
     values_ = levels;
     return;
@@ -219,9 +229,10 @@ void TurboQuant::decode_rotated(const std::byte* codes, const std::byte* norms, 
   for (size_t begin = 0; begin < d; begin += block) {
     float norm = 0;
     std::memcpy(&norm, norms + begin / block * sizeof(float), sizeof(float));
+    const float factor = norm * unit_;
     for (size_t j = begin; j < begin + block; j += values_per_code_) {
       const float* values = values_.data() + size_t{reader.get(code_bits_)} * values_per_code_;
-      for (size_t i = 0; i < values_per_code_; ++i) y[j + i] = values[i] * norm;
+      for (size_t i = 0; i < values_per_code_; ++i) y[j + i] = values[i] * factor;
     }
   }
 }

@@ -5,10 +5,12 @@
 //
 //   y = R x,  R = H D:  D the signs of a fixed table, H the Walsh-Hadamard matrix / sqrt(d)
 //   n_b = sqrt(mean of y_j^2 over block b of min(d, 256) values)          stored, F32
-//   code of y_j / n_b: the number of boundaries below it; boundaries lie half-way between levels
-//   decoded y_j = level[code] n_b, in F32;  x = R^T y = D H y
+//   code of y_j / n_b: the number of boundaries between levels that lie below it
+//   decoded y_j = (level[code] / u) (n_b u), in F32, u = 1 (but tq8);  x = R^T y = D H y
 //
-// The levels of b bits are the 2^b Lloyd-Max levels (lloyd_max.h), rounded to F32. Codes form a
+// The levels of b bits are the 2^b Lloyd-Max levels (lloyd_max.h), rounded to F32; boundaries are
+// half-way between these. When they are decoded, those of tq8 are rounded to multiples of 1/32688
+// of the largest one, which adds 0.003% to its error and fits 16 bits. Codes form a
 // bit stream, least significant bit first, from the row's first byte on. tq3.5 and tq2.5 make one
 // code of two values: 11 a + b with 11 levels each in 7 bits, and 6 a + b with 5 levels for a and 6
 // for b in 5 bits.
@@ -55,7 +57,7 @@ class TurboQuant {
   // False when a value of row [d] is NaN or infinite; codes [row_bytes] and norms [norm_bytes] are
   // then not written. d as KvFormatInfo::holds().
   bool encode(const float* row, size_t d, std::byte* codes, std::byte* norms) const;
-  // The rotated row: level times norm.
+  // The rotated row.
   void decode_rotated(const std::byte* codes, const std::byte* norms, size_t d, float* y) const;
 
   uint32_t code_bits() const { return code_bits_; }
@@ -63,12 +65,14 @@ class TurboQuant {
   // The levels of each code's values, [2^code_bits][values_per_code]; 0 for codes that do not
   // occur.
   const float* values() const { return values_.data(); }
+  float unit() const { return unit_; }  // not 1: values() are integers of 16 bits
 
  private:
   TurboQuant(uint32_t code_bits, size_t n_levels, size_t n_second_levels);
 
   uint32_t code_bits_;
   uint32_t values_per_code_;
+  float unit_ = 1;
   uint32_t n_second_;  // levels of every second value; 1 with one value per code
   LevelFinder first_;
   LevelFinder second_;
