@@ -189,11 +189,10 @@ bool PrefixTree::mark(PrefixNode* at, std::span<const TokenKey> tail, std::span<
                       uint32_t position) {
   PrefixNode* node = at;
   if (position > at->end()) {
-    const std::span<const TokenKey> keys = tail.first(position - at->end());
-    node = find_holder(at, keys);
+    node = find_holder(at, tail);
     if (node == nullptr) {
-      const auto same = at->children.find(keys);
-      node = same == at->children.end() ? insert(at, keys, pages) : same->second.get();
+      const auto same = at->children.find(tail);
+      node = same == at->children.end() ? insert(at, tail, pages) : same->second.get();
       fill(node, pages);
       absorb_beginnings(node);
     }

@@ -104,8 +104,8 @@ class PrefixTree {
   // The page behind `at` is full: pages[g] is the sequence's own, and becomes the tree's where that
   // has one (the same rows). Moves the cursor to the page's node.
   PrefixNode* give(PrefixNode* at, std::span<const TokenKey> keys, std::span<PageId> pages);
-  // A resume point at `position`, in the pages above `at` or in `tail`, the first rows of `pages`
-  // behind it. False, and none is made, where rows of a window are gone.
+  // A resume point at `position`, in the pages above `at` or in `tail`, the rows of `pages` behind
+  // it: all of these are the tree's then. False, and none is made, where rows of a window are gone.
   bool mark(PrefixNode* at, std::span<const TokenKey> tail, std::span<const PageId> pages,
             uint32_t position);
 

@@ -177,6 +177,17 @@ TEST_F(PrefixTreeTest, MatchPredictsAndCountsNothing) {
   EXPECT_EQ(tree_.stats().n_attached, attached);
 }
 
+TEST_F(PrefixTreeTest, APointAheadIsMadeWhenItIsReached) {
+  const auto keys = count_keys(0, 30);
+  Sequence s = sequence();
+  s.attach(tree_, kSpace, keys);
+  EXPECT_TRUE(s.mark(13));
+  read(s, {keys.data(), 12}, 12);
+  EXPECT_EQ(tree_.n_points(), 0U);
+  read(s, keys, 18);
+  EXPECT_EQ(tree_.n_points(), 1U);
+}
+
 TEST_F(PrefixTreeTest, TruncatedSequencesBranchOff) {
   const auto keys = count_keys(0, 22);
   Sequence s = sequence(1000);

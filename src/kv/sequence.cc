@@ -19,7 +19,7 @@ Sequence::Sequence(Sequence&& other) noexcept
       tree_(std::exchange(other.tree_, nullptr)),
       cursor_(std::exchange(other.cursor_, nullptr)),
       tail_(std::exchange(other.tail_, {})),
-      missed_(std::exchange(other.missed_, 0)) {}
+      planned_(std::exchange(other.planned_, {})) {}
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
   if (this == &other) return *this;
@@ -32,7 +32,7 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(tree_, other.tree_);
   std::swap(cursor_, other.cursor_);
   std::swap(tail_, other.tail_);
-  std::swap(missed_, other.missed_);
+  std::swap(planned_, other.planned_);
   return *this;
 }
 
@@ -145,7 +145,7 @@ Sequence Sequence::fork() const {
   copy.tree_ = tree_;
   copy.cursor_ = cursor_;
   copy.tail_ = tail_;
-  copy.missed_ = missed_;
+  copy.planned_ = planned_;
   if (is_attached()) tree_->hold(cursor_);
   return copy;
 }
@@ -162,7 +162,7 @@ void Sequence::drop() {
   tree_ = nullptr;
   cursor_ = nullptr;
   tail_.clear();
-  missed_ = 0;
+  planned_.clear();
 }
 
 KvRow Sequence::row(size_t g, uint32_t position) const {

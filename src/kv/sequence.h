@@ -63,10 +63,10 @@ class Sequence {
   PrefixMatch attach(PrefixTree& tree, std::string_view name_space, std::span<const TokenKey> keys);
   bool is_attached() const { return cursor_ != nullptr; }
 
-  // Makes a resume point at `position`, at most length(): at the end of a system turn, a prompt or
-  // an answer. False where it cannot be, as rows of a window are gone (never at length()). The
-  // partly filled page there is shared with the tree from now on.
-  // CHECKs that the sequence is attached and no reservation is open.
+  // Makes a resume point at `position`: at the end of a system turn, a prompt or an answer. One
+  // beyond length() is made by the commit that reaches it. False where it cannot be, as rows of a
+  // window are gone (never at length() or beyond). The partly filled page there is shared with the
+  // tree from then on. CHECKs that the sequence is attached and no reservation is open.
   bool mark(uint32_t position);
 
   // Takes tokens back, so that the next one gets position `new_length`. Fails, first with
@@ -109,6 +109,7 @@ class Sequence {
   void share_pages(const PrefixNode* last, std::span<const uint32_t> first_page);
   void give_full_pages(std::span<const TokenKey> keys);
   void give_page();
+  void make_planned_points();
   void move_cursor_back();
   std::vector<PageId> pages_at(size_t index) const;
 
@@ -119,9 +120,9 @@ class Sequence {
   std::vector<Table> tables_;  // [groups]
 
   PrefixTree* tree_ = nullptr;
-  PrefixNode* cursor_ = nullptr;  // of the last full page; the tree holds every page up to it
-  std::vector<TokenKey> tail_;    // of the tokens behind it, fewer than a page
-  uint32_t missed_ = 0;           // where attach() could not go for lack of a window, or 0
+  PrefixNode* cursor_ = nullptr;   // of the last full page; the tree holds every page up to it
+  std::vector<TokenKey> tail_;     // of the tokens behind it, fewer than a page
+  std::vector<uint32_t> planned_;  // resume points beyond length_
 };
 
 }  // namespace hf2q

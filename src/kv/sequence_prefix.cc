@@ -17,7 +17,7 @@ PrefixMatch Sequence::attach(PrefixTree& tree, std::string_view name_space,
   tree_ = &tree;
   cursor_ = found.cursor;
   length_ = found.match.k;
-  if (found.match.limit == ReuseLimit::kWindow) missed_ = found.match.common;
+  if (found.match.limit == ReuseLimit::kWindow) planned_.push_back(found.match.common);
   const std::span<const TokenKey> tail = keys.first(length_).subspan(cursor_->end());
   tail_.assign(tail.begin(), tail.end());
   share_pages(found.last, found.first_page);
@@ -45,8 +45,11 @@ void Sequence::give_full_pages(std::span<const TokenKey> keys) {
     tail_.push_back(key);
     if (tail_.size() == positions(0)) give_page();
   }
-  if (missed_ == 0 || length_ < missed_) return;
-  (void)mark(std::exchange(missed_, 0));
+  make_planned_points();
+}
+
+void Sequence::make_planned_points() {
+  for (uint32_t position : std::exchange(planned_, {})) (void)mark(position);
 }
 
 void Sequence::give_page() {
@@ -80,11 +83,14 @@ void Sequence::move_cursor_back() {
     tree_->hold(node);
     tree_->leave(std::exchange(cursor_, node));
   }
-  missed_ = 0;
 }
 
 bool Sequence::mark(uint32_t position) {
-  CHECK(is_attached() && reserved_ == 0 && position <= length_);
+  CHECK(is_attached() && reserved_ == 0);
+  if (position > length_) {
+    planned_.push_back(position);
+    return true;
+  }
   const bool in_tail = position > cursor_->end();
   const std::vector<PageId> last =
       in_tail ? pages_at(cursor_->end() / positions(0)) : std::vector<PageId>{};

@@ -89,16 +89,20 @@ void for_each_row(const PageLayout& layout, std::byte* page, uint32_t position, 
   }
 }
 
+inline void write_row(const PageLayout& layout, std::byte* page, size_t g, uint32_t position,
+                      uint64_t hash) {
+  for_each_row(layout, page, position, [&](float* row, size_t layer, bool is_v, size_t head) {
+    for (size_t i = 0; i < layout.head_dim; ++i) {
+      row[i] = row_value(hash, g, layer, is_v, head, i);
+    }
+  });
+}
+
 inline void write_position(const Pool& pool, const Sequence& sequence, uint32_t position,
                            uint64_t hash) {
   for (size_t g = 0; g < pool.n_groups(); ++g) {
     const PageLayout& layout = pool.group(g).layout;
-    std::byte* page = sequence.pages(g)[position / layout.page_positions];
-    for_each_row(layout, page, position, [&](float* row, size_t layer, bool is_v, size_t head) {
-      for (size_t i = 0; i < layout.head_dim; ++i) {
-        row[i] = row_value(hash, g, layer, is_v, head, i);
-      }
-    });
+    write_row(layout, sequence.pages(g)[position / layout.page_positions], g, position, hash);
   }
 }
 
@@ -128,9 +132,9 @@ inline void expect_holds(const Pool& pool, const Sequence& sequence, const Histo
   }
 }
 
-// Two layers with a window of 4, a full layer with two heads, and a layer with a window of 9.
+// Two layers with a window of 4, a full layer, and a layer with a window of 9.
 inline std::vector<KvGroup> cache_groups(uint32_t page_positions) {
-  const KvLayerSpec layers[] = {{4, 1, 8}, {0, 2, 4}, {4, 1, 8}, {9, 1, 4}};
+  const KvLayerSpec layers[] = {{4, 2, 16}, {0, 2, 16}, {4, 2, 16}, {9, 2, 16}};
   const KvFormats formats = {KvFormat::kF32, KvFormat::kF32, KvFormat::kF32, KvFormat::kF32};
   return plan_kv(layers, formats, page_positions).value().groups;
 }
