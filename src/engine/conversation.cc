@@ -5,89 +5,115 @@
 
 namespace hf2q {
 
-Conversation::Conversation(Engine& engine) : engine_(&engine), sequence_(engine.new_sequence()) {}
+Conversation::Conversation(Engine& engine, std::string name_space)
+    : engine_(&engine), name_space_(std::move(name_space)), sequence_(engine.new_sequence()) {}
 
 void Conversation::reset() {
   sequence_.drop();
-  resume_.reset();
-  ids_.clear();
+  hold({}, {});
   n_reused_ = 0;
 }
 
 Conversation Conversation::fork() const {
-  Conversation copy(*engine_);
+  Conversation copy(*engine_, name_space_);
   copy.sequence_ = sequence_.fork();
-  copy.ids_ = ids_;
+  copy.hold(ids_, keys_);
   return copy;
 }
 
 Status Conversation::truncate(uint32_t length) {
   if (const KvStatus refused = sequence_.truncate(length)) return to_error(*refused);
-  ids_.resize(length);
-  if (resume_ && resume_->length() > length) resume_.reset();
+  hold(ids_, keys_);
   return Ok{};
 }
 
+// Of these tokens, those that the sequence has.
+void Conversation::hold(std::span<const int32_t> ids, std::span<const TokenKey> keys) {
+  const size_t n = sequence_.length();
+  ids_ = std::vector<int32_t>(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(n));
+  keys_ = std::vector<TokenKey>(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
 Status Conversation::append(std::span<const int32_t> ids) {
-  Status status = read_prompt(*engine_, sequence_, ids, Wants::kLogits);
-  const std::vector<int32_t> read(
-      ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(sequence_.length() - ids_.size()));
-  ids_.insert(ids_.end(), read.begin(), read.end());
+  TRY_OK(check_prompt(*engine_, engine_->n_ctx() - ids_.size(), ids));
+  std::vector<int32_t> all = ids_;
+  all.insert(all.end(), ids.begin(), ids.end());
+  std::vector<TokenKey> keys = keys_;
+  for (const int32_t id : ids) keys.push_back(TokenKey::token(id));
+  if (!sequence_.is_attached()) sequence_.attach(engine_->prefixes(), name_space_, keys);
+  PromptHooks hooks;
+  hooks.n_held = sequence_.length();
+  Status status = read_prompt(*engine_, sequence_, all, Wants::kLogits, {}, hooks);
+  hold(all, keys);
   return status;
 }
 
-// What the sequence holds of the two, one after the other.
-void Conversation::set_ids(std::span<const int32_t> prompt, std::span<const int32_t> answer) {
+// Leaves the longest beginning of a prompt in the sequence that is to be had, and at least one
+// token to read.
+size_t Conversation::begin_with(std::span<const TokenKey> keys) {
+  const auto common = static_cast<uint32_t>(
+      before_block(keys, std::min(common_prefix(keys_, keys), keys.size() - 1)));
+  const bool tree_has_more = engine_->prefixes().match(name_space_, keys).k > common;
+  if (!sequence_.is_attached() || tree_has_more || sequence_.truncate(common)) {
+    sequence_.drop();
+    sequence_.attach(engine_->prefixes(), name_space_, keys);
+  }
+  return sequence_.length();
+}
+
+// Reads the prompt up to `end`, with the soft rows before it.
+Status Conversation::read_until(std::span<const int32_t> prompt, size_t end,
+                                const GenerateOptions& options,
+                                const std::function<bool()>& cancelled) {
+  if (sequence_.length() == end) return Ok{};
+  std::vector<SoftRows> soft = options.soft;
+  std::erase_if(soft, [&](const SoftRows& rows) { return rows.position >= end; });
+  PromptHooks hooks;
+  hooks.n_held = sequence_.length();
+  hooks.cancelled = cancelled;
+  return read_prompt(*engine_, sequence_, prompt.first(end), Wants::kNothing, soft, hooks);
+}
+
+void Conversation::hold_answer(std::span<const int32_t> prompt, std::vector<TokenKey> keys,
+                               const Result<Generation>& generation) {
   std::vector<int32_t> all(prompt.begin(), prompt.end());
-  all.insert(all.end(), answer.begin(), answer.end());
+  if (generation.ok()) {
+    for (const int32_t id : generation.value().token_ids) {
+      all.push_back(id);
+      keys.push_back(TokenKey::token(id));
+    }
+  }
   // An answer that failed half-way has read tokens that it does not tell.
   if (sequence_.length() > all.size() && sequence_.truncate(static_cast<uint32_t>(all.size())))
     return reset();
-  all.resize(sequence_.length());
-  ids_ = std::move(all);
-}
-
-// Leaves a beginning of `prompt` in the sequence, and at least one token to read.
-size_t Conversation::rewind(std::span<const int32_t> prompt) {
-  const size_t most = std::min(ids_.size(), prompt.size() - 1);
-  const auto common = static_cast<uint32_t>(
-      std::mismatch(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin())
-          .first -
-      ids_.begin());
-  if (sequence_.truncate(common)) {
-    // A window has passed there. The resume point may still reach it.
-    if (resume_ && !resume_->truncate(std::min(common, resume_->length()))) {
-      sequence_ = resume_->fork();
-    } else {
-      sequence_.drop();
-    }
-  }
-  if (resume_ && resume_->length() > sequence_.length()) resume_.reset();
-  ids_.resize(sequence_.length());
-  return sequence_.length();
+  hold(all, keys);
+  sequence_.mark(sequence_.length());
 }
 
 Result<Generation> Conversation::answer(std::span<const int32_t> prompt, GenerateOptions options,
                                         const std::function<bool()>& cancelled) {
+  const size_t hidden_dim = engine_->config().hidden_dim;
   TRY_OK(check_prompt(*engine_, engine_->n_ctx(), prompt));
+  TRY_OK(check_soft_rows(options.soft, prompt.size(), hidden_dim));
   const auto start = std::chrono::steady_clock::now();
-  n_reused_ = rewind(prompt);
-  const size_t last = prompt.size() - 1;
-  for (size_t at = n_reused_; at < last; at = ids_.size()) {
-    if (cancelled && cancelled()) {
-      Generation nothing;
-      nothing.finish_reason = "cancelled";
-      return nothing;
-    }
-    const size_t n = std::min<size_t>(last - at, engine_->max_rows());
-    TRY_OK(append(prompt.subspan(at, n)));
+  std::vector<TokenKey> keys = prompt_keys(prompt, options.soft, hidden_dim);
+  n_reused_ = begin_with(keys);
+  sequence_.mark(static_cast<uint32_t>(prompt.size()));
+  hold(prompt, keys);
+  // The last token is read by generate(), with the block that it belongs to.
+  const size_t last = before_block(keys, prompt.size() - 1);
+  const Status read = read_until(prompt, last, options, cancelled);
+  hold(prompt, keys);
+  TRY_OK(read);
+  if (ids_.size() < last) {
+    Generation nothing;
+    nothing.finish_reason = "cancelled";
+    return nothing;
   }
-  resume_ = sequence_.fork();
   options.n_held = last;
   const std::chrono::duration<double> before = std::chrono::steady_clock::now() - start;
   Result<Generation> generation = generate(*engine_, sequence_, prompt, options);
-  set_ids(prompt, generation.ok() ? std::span<const int32_t>(generation.value().token_ids)
-                                  : std::span<const int32_t>());
+  hold_answer(prompt, std::move(keys), generation);
   if (generation.ok()) generation.value().prompt_seconds += before.count();
   return generation;
 }

@@ -1,13 +1,14 @@
 #pragma once
 // Turns of one conversation on one sequence. Each prompt is the whole conversation so far; of it,
-// only what the sequence does not hold is computed.
+// only what neither the sequence nor the engine's prefix tree holds is computed. There are resume
+// points behind each prompt and each answer.
 //
 // The same bits as a fresh sequence would give: a row depends on its own sequence alone.
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -20,17 +21,19 @@ struct ConversationPart;
 
 class Conversation {
  public:
-  explicit Conversation(Engine& engine);
+  // Conversations of other namespaces share nothing with it.
+  explicit Conversation(Engine& engine, std::string name_space = {});
   Conversation(Conversation&&) = default;
   Conversation& operator=(Conversation&&) = default;
 
-  // Keeps the longest common beginning of `prompt` and what is held, takes the rest back, reads
-  // what is new and answers (options.n_held is set here). `cancelled` is asked before each batch of
-  // the prompt. Errors as check_prompt and generate(); what was read stays.
+  // Begins with as much of `prompt` as is held or in the tree, reads the rest and answers
+  // (options.n_held is set here). `cancelled` is asked before each batch of the prompt. Errors as
+  // check_prompt and generate(); what was read stays.
   Result<Generation> answer(std::span<const int32_t> prompt, GenerateOptions options,
                             const std::function<bool()>& cancelled = {});
 
-  // Reads tokens behind those held; engine.logits() are those behind the last one.
+  // Reads tokens behind those held, the first ones from the tree; engine.logits() are those behind
+  // the last one.
   Status append(std::span<const int32_t> ids);
   // Errors as Sequence::truncate.
   Status truncate(uint32_t length);
@@ -45,16 +48,18 @@ class Conversation {
 
  private:
   friend Status append_all(Engine& engine, std::span<const ConversationPart> parts);
-  size_t rewind(std::span<const int32_t> prompt);
-  void set_ids(std::span<const int32_t> prompt, std::span<const int32_t> answer);
+  size_t begin_with(std::span<const TokenKey> keys);
+  Status read_until(std::span<const int32_t> prompt, size_t end, const GenerateOptions& options,
+                    const std::function<bool()>& cancelled);
+  void hold_answer(std::span<const int32_t> prompt, std::vector<TokenKey> keys,
+                   const Result<Generation>& generation);
+  void hold(std::span<const int32_t> ids, std::span<const TokenKey> keys);
 
   Engine* engine_;
+  std::string name_space_;
   Sequence sequence_;
   std::vector<int32_t> ids_;
-  // As it was before the last token of the last prompt: the next prompt leaves the held tokens
-  // there when the answer changes its form in the template (a thought is dropped), and a window may
-  // have passed by then. Its tokens are a beginning of ids_.
-  std::optional<Sequence> resume_;
+  std::vector<TokenKey> keys_;  // of ids_
   size_t n_reused_ = 0;
 };
 

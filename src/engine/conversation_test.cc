@@ -22,6 +22,7 @@ class ConversationTest : public ::testing::Test {
     engine_ = load_test_engine(HF2Q_TEST_DATA "/micro-ple", FileType::kF32, options);
   }
   static void TearDownTestSuite() { engine_.reset(); }
+  void SetUp() override { engine_->prefixes().clear(); }
 
   static GenerateOptions greedy(int64_t n) {
     GenerateOptions options;
@@ -80,16 +81,28 @@ TEST_F(ConversationTest, TakesAnAnswerBackBehindTheWindow) {
   const std::vector<int32_t> second =
       joined(joined(first, std::span(answer).subspan(100)), some_ids(9, 7));
   EXPECT_EQ(value_of(conversation.answer(second, greedy(20))).token_ids, fresh_answer(second, 20));
-  EXPECT_EQ(conversation.n_reused(), 49);
+  EXPECT_EQ(conversation.n_reused(), 50);
 }
 
-TEST_F(ConversationTest, StartsOverWhereNothingIsLeft) {
+TEST_F(ConversationTest, AnEditIsReadFromWhereItBegins) {
   Conversation conversation(*engine_);
   (void)value_of(conversation.answer(some_ids(150, 3), greedy(2)));
   std::vector<int32_t> other = some_ids(150, 3);
-  other[10] = 999;
+  other[100] = 999;
   EXPECT_EQ(value_of(conversation.answer(other, greedy(20))).token_ids, fresh_answer(other, 20));
-  EXPECT_EQ(conversation.n_reused(), 0);
+  EXPECT_EQ(conversation.n_reused(), 100);
+}
+
+TEST_F(ConversationTest, ConversationsOfANamespaceShareWhatTheyRead) {
+  const std::vector<int32_t> ids = some_ids(120, 6);
+  Conversation one(*engine_, "a");
+  (void)value_of(one.answer(ids, greedy(3)));
+  Conversation two(*engine_, "a");
+  EXPECT_EQ(value_of(two.answer(ids, greedy(9))).token_ids, fresh_answer(ids, 9));
+  EXPECT_EQ(two.n_reused(), 119);
+  Conversation three(*engine_, "b");
+  EXPECT_EQ(value_of(three.answer(ids, greedy(9))).token_ids, fresh_answer(ids, 9));
+  EXPECT_EQ(three.n_reused(), 0);
 }
 
 TEST_F(ConversationTest, ForksAndTruncates) {

@@ -95,10 +95,24 @@ Engine::Engine(GgufFile file, Tokenizer tokenizer, Weights weights, KvPlan kv, M
       kv_(std::move(kv)),
       memory_(std::move(memory)),
       pool_(std::move(pool)),
+      prefixes_(*pool_),
       workspace_(weights_, exec_, limits_of(options, memory_.n_ctx)) {}
 
 Sequence Engine::new_sequence() {
   return Sequence(*pool_, {memory_.n_ctx, kMaxRollback});
+}
+
+// Keeps what the batch has of a sequence.
+void Engine::commit(const Batch& batch, Sequence& sequence, uint32_t index) {
+  if (!sequence.is_attached()) return sequence.commit(n_rows_[index]);
+  keys_.clear();
+  for (const BatchRow& row : batch.rows) {
+    if (row.sequence != index) continue;
+    CHECK(row.soft < static_cast<int64_t>(batch.soft_keys.size()));
+    keys_.push_back(row.soft < 0 ? TokenKey::token(row.token)
+                                 : batch.soft_keys[static_cast<size_t>(row.soft)]);
+  }
+  sequence.commit(n_rows_[index], keys_);
 }
 
 Status Engine::run(const Batch& batch, std::span<Sequence* const> sequences,
@@ -108,9 +122,6 @@ Status Engine::run(const Batch& batch, std::span<Sequence* const> sequences,
     CHECK(row.sequence < sequences.size());
     ++n_rows_[row.sequence];
   }
-  const auto commit_all = [&](bool keep) {
-    for (size_t s = 0; s < sequences.size(); ++s) sequences[s]->commit(keep ? n_rows_[s] : 0);
-  };
   for (size_t s = 0; s < sequences.size(); ++s) {
     if (KvStatus failed = sequences[s]->reserve(n_rows_[s])) {
       for (size_t done = 0; done < s; ++done) sequences[done]->commit(0);
@@ -123,7 +134,13 @@ Status Engine::run(const Batch& batch, std::span<Sequence* const> sequences,
   }
   const std::optional<BadRow> bad =
       forward(exec_, weights_, batch, {kv_.groups, kv_.places, pages_}, workspace_, observer);
-  commit_all(!bad);
+  for (uint32_t s = 0; s < sequences.size(); ++s) {
+    if (bad) {
+      sequences[s]->commit(0);
+    } else {
+      commit(batch, *sequences[s], s);
+    }
+  }
   if (!bad) return Ok{};
   return error(ErrorCode::kCorrupt,
                "layer {}, position {}: finite K and V expected, found NaN or infinity", bad->layer,

@@ -13,6 +13,7 @@
 #include "forward/forward.h"
 #include "gguf/reader.h"
 #include "kv/pool.h"
+#include "kv/prefix_tree.h"
 #include "kv/sequence.h"
 #include "model/weights.h"
 #include "ops/exec.h"
@@ -65,13 +66,16 @@ class Engine {
   uint32_t max_rows() const { return workspace_.limits().max_rows; }
   uint32_t max_outputs() const { return workspace_.limits().max_outputs; }
   Pool& pool() { return *pool_; }
+  // What sequences have read; Sequence::attach begins with it.
+  PrefixTree& prefixes() { return prefixes_; }
   size_t n_threads() const { return exec_.n_threads(); }
 
   Sequence new_sequence();
 
   // Reserves room in every sequence, runs the batch and commits it. Rows name sequences by their
-  // index in `sequences`. On an error (no room, or a value of K or V that is not finite) no
-  // sequence has changed its length.
+  // index in `sequences`. Where one of them is attached to a prefix tree its soft rows have keys,
+  // which also tell additions and rotary axes apart. On an error (no room, or a value of K or V
+  // that is not finite) no sequence has changed its length.
   Status run(const Batch& batch, std::span<Sequence* const> sequences,
              const Observer* observer = nullptr);
   // Of the last run(), one row for each batch row that wanted them.
@@ -79,6 +83,7 @@ class Engine {
   std::span<const float> hidden() const { return workspace_.hidden(); }
 
  private:
+  void commit(const Batch& batch, Sequence& sequence, uint32_t index);
   Engine(GgufFile file, Tokenizer tokenizer, Weights weights, KvPlan kv, MemoryPlan memory,
          std::unique_ptr<Exec> exec, std::unique_ptr<Pool> pool, const EngineOptions& options);
 
@@ -90,9 +95,11 @@ class Engine {
   KvPlan kv_;
   MemoryPlan memory_;
   std::unique_ptr<Pool> pool_;
+  PrefixTree prefixes_;
   Workspace workspace_;
   std::vector<std::byte* const*> pages_;
   std::vector<uint32_t> n_rows_;
+  std::vector<TokenKey> keys_;
 };
 
 }  // namespace hf2q

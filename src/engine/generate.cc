@@ -1,5 +1,8 @@
 #include "engine/generate.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -16,19 +19,38 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+Digest digest_of(const SoftRows& soft, size_t hidden_dim) {
+  if (soft.digest != Digest{}) return soft.digest;
+  const XXH128_hash_t hash =
+      XXH3_128bits(soft.values.data(), soft.n_rows * hidden_dim * sizeof(float));
+  return {hash.high64, hash.low64};
+}
+
+std::vector<TokenKey> soft_keys(const SoftRows& soft, size_t hidden_dim) {
+  const auto kind = soft.block ? TokenKey::Kind::kBlock : TokenKey::Kind::kSoft;
+  std::vector<TokenKey> keys(soft.n_rows, {0, kind, digest_of(soft, hidden_dim)});
+  for (uint32_t i = 0; i < soft.n_rows; ++i) keys[i].value = i;
+  return keys;
+}
+
 // The soft rows of all ranges as one matrix, and for each prompt position its row and block.
 struct SoftIndex {
   std::vector<float> values;
+  std::vector<TokenKey> keys;  // of the rows
   std::vector<int32_t> row;    // [n_prompt], -1: none
   std::vector<int32_t> block;  // [n_prompt], -1: none
 };
 
 SoftIndex index_soft(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim) {
-  SoftIndex index = {{}, std::vector<int32_t>(n_prompt, -1), std::vector<int32_t>(n_prompt, -1)};
+  SoftIndex index;
+  index.row.assign(n_prompt, -1);
+  index.block.assign(n_prompt, -1);
   int32_t next = 0;
   for (size_t s = 0; s < soft.size(); ++s) {
     const auto values = std::span(soft[s].values).first(soft[s].n_rows * hidden_dim);
     index.values.insert(index.values.end(), values.begin(), values.end());
+    const std::vector<TokenKey> keys = soft_keys(soft[s], hidden_dim);
+    index.keys.insert(index.keys.end(), keys.begin(), keys.end());
     for (uint32_t i = 0; i < soft[s].n_rows; ++i) {
       index.row[soft[s].position + i] = next++;
       if (soft[s].block) index.block[soft[s].position + i] = static_cast<int32_t>(s);
@@ -131,12 +153,25 @@ Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t h
   return Ok{};
 }
 
+std::vector<TokenKey> prompt_keys(std::span<const int32_t> ids, std::span<const SoftRows> soft,
+                                  size_t hidden_dim) {
+  std::vector<TokenKey> keys;
+  for (const int32_t id : ids) keys.push_back(TokenKey::token(id));
+  for (const SoftRows& rows : soft) {
+    const std::vector<TokenKey> run = soft_keys(rows, hidden_dim);
+    std::copy(run.begin(), run.end(), keys.begin() + rows.position);
+  }
+  return keys;
+}
+
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
                    std::span<const SoftRows> soft, const PromptHooks& hooks) {
-  TRY_OK(check_prompt(engine, engine.n_ctx() - sequence.length(), ids));
+  CHECK(hooks.n_held <= sequence.length());
+  TRY_OK(check_prompt(engine, engine.n_ctx() - sequence.length() + hooks.n_held, ids));
   TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim));
   const SoftIndex index = index_soft(soft, ids.size(), engine.config().hidden_dim);
-  for (size_t at = 0; at < ids.size();) {
+  for (size_t at = hooks.n_held; at < ids.size();) {
+    if (hooks.cancelled && hooks.cancelled()) return Ok{};
     const size_t end = batch_end(index, at, engine.max_rows(), ids.size());
     if (end - at > engine.max_rows()) {
       return error(ErrorCode::kInvalidArgument,
@@ -145,6 +180,7 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
     }
     Batch batch;
     batch.soft_rows = index.values;
+    batch.soft_keys = index.keys;
     for (size_t i = at; i < end; ++i) {
       BatchRow& row = batch.rows.emplace_back();
       row.position = sequence.length() + static_cast<uint32_t>(i - at);
@@ -187,8 +223,9 @@ Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const 
   CHECK(options.n_held == sequence.length() || options.n_held == 0);
   Generation result;
   const Clock::time_point start = Clock::now();
-  TRY_OK(
-      read_prompt(engine, sequence, prompt.subspan(options.n_held), Wants::kLogits, options.soft));
+  PromptHooks hooks;
+  hooks.n_held = options.n_held;
+  TRY_OK(read_prompt(engine, sequence, prompt, Wants::kLogits, options.soft, hooks));
   const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - sequence.length());
   TextStream stream(engine.tokenizer(), std::move(stops), options);
   SampleScratch scratch;

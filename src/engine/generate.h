@@ -20,6 +20,7 @@ struct SoftRows {
   uint32_t n_rows = 0;
   std::vector<float> values;  // [n_rows, hidden]; what stands behind them is ignored
   bool block = false;         // they see each other as an image
+  Digest digest = {};         // what a prefix tree knows them by; zeros: their values
 };
 
 struct GenerateOptions {
@@ -27,7 +28,7 @@ struct GenerateOptions {
   int64_t n_predict = -1;  // negative: up to the end of the context
   std::vector<std::string> stops;
   bool ignore_eos = false;
-  std::vector<SoftRows> soft;
+  std::vector<SoftRows> soft;                // in the whole prompt
   SpecialText special = SpecialText::kHide;  // control tokens in the text
   size_t n_held = 0;  // first tokens of the prompt that the sequence holds, fewer than all
   // Text as soon as it is sure: whole UTF-8, no part of a stop string. False ends the answer.
@@ -47,19 +48,26 @@ struct Generation {
 // Checks of the soft rows against a prompt of n_prompt tokens: kInvalidArgument naming the range.
 Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim);
 
-// For who looks at more of a prompt than its last row.
+// What a prefix tree knows the prompt by. `soft` is as check_soft_rows wants it.
+std::vector<TokenKey> prompt_keys(std::span<const int32_t> ids, std::span<const SoftRows> soft = {},
+                                  size_t hidden_dim = 0);
+
+// For who looks at more of a prompt than its last row, or has a part of it already.
 struct PromptHooks {
-  bool every_row = false;              // every row wants what the last one does
+  size_t n_held = 0;       // first tokens that are not read: the sequence ends with them
+  bool every_row = false;  // every row wants what the last one does
   const Observer* observer = nullptr;  // of each batch
   std::function<void()> after_batch;   // engine.logits() or engine.hidden() are those of the batch
+  std::function<bool()> cancelled;     // asked before each batch; true: the rest is not read
 };
 
 // kInvalidArgument: an empty prompt, an id outside of the vocabulary, more than `room` tokens (with
 // both numbers).
 Status check_prompt(const Engine& engine, size_t room, std::span<const int32_t> ids);
 
-// Reads the prompt behind what the sequence holds, in batches of the engine's size; the last row's
-// logits are in engine.logits() afterwards. Errors as check_prompt for what is left of the context,
+// Reads `ids` behind what the sequence holds (but for the first hooks.n_held), in batches of the
+// engine's size; the last row's logits are in engine.logits() afterwards. Positions of soft rows
+// count from the first of `ids`. Errors as check_prompt for what is left of the context,
 // check_soft_rows and Engine::run.
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
                    std::span<const SoftRows> soft = {}, const PromptHooks& hooks = {});
@@ -69,7 +77,8 @@ SamplingParams file_sampling(const GgufFile& file);
 // Checked as validate() does, and with the tokens that the model never writes.
 Result<SamplingParams> answer_params(const Engine& engine, SamplingParams params);
 
-// Answers `prompt`, of which the sequence holds the first options.n_held tokens and no others. It
+// Answers `prompt`, of which the sequence holds the first options.n_held tokens and no others (no
+// part of a block of soft rows). It
 // holds a beginning of prompt and answer afterwards, also on an error: the last token of an answer
 // is not read.
 Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const int32_t> prompt,

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "kv/token_key.h"
+
 namespace hf2q {
 
 enum class Wants : uint8_t {
@@ -41,7 +43,8 @@ struct RotaryPositions {
 
 struct Batch {
   std::vector<BatchRow> rows;
-  std::span<const float> soft_rows;  // [n, hidden], unscaled
+  std::span<const float> soft_rows;     // [n, hidden], unscaled
+  std::span<const TokenKey> soft_keys;  // [n], for sequences that are attached to a prefix tree
   std::vector<Addition> additions;
   RotaryPositions rotary;
 };

@@ -115,7 +115,8 @@ TEST_F(LibraryTest, GeneratesWhatItsOwnLoopWouldSample) {
 }
 
 TEST_F(LibraryTest, ReusesTheConversation) {
-  v1::Sequence sequence = model_->new_sequence();
+  const v1::Model model = loaded({});
+  v1::Sequence sequence = model.new_sequence();
   std::vector<v1::Message> messages = {{"user", "What is the capital of Norway?"}};
   v1::GenerateOptions options;
   options.sampling.temperature = 0;
@@ -131,6 +132,8 @@ TEST_F(LibraryTest, ReusesTheConversation) {
   const auto second = sequence.generate(prompt, options);
   ASSERT_TRUE(second);
   EXPECT_EQ(second.value().reused_tokens, held);
+  v1::Sequence other = model.new_sequence();
+  EXPECT_EQ(other.generate(prompt, options).value().reused_tokens, prompt.size() - 1);
   v1::Sequence fresh = model_->new_sequence();
   EXPECT_EQ(second.value().tokens, fresh.generate(prompt, options).value().tokens);
 }
