@@ -19,6 +19,7 @@ void add_chat(Program& program, const Globals& globals);
 void add_bench(Program& program, const Globals& globals);
 void add_embed(Program& program, const Globals& globals);
 void add_perplexity(Program& program, const Globals& globals);
+void add_kv_quality(Program& program, const Globals& globals);
 void add_imatrix(Program& program, const Globals& globals);
 void add_logits(Program& program, const Globals& globals);
 void add_tokenize(Program& program, const Globals& globals);

@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
   add_bench(program, globals);
   add_embed(program, globals);
   add_perplexity(program, globals);
+  add_kv_quality(program, globals);
   add_imatrix(program, globals);
   add_logits(program, globals);
   add_tokenize(program, globals);

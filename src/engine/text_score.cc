@@ -12,8 +12,8 @@ namespace {
 // One context, read chunk by chunk.
 class Reader {
  public:
-  Reader(Engine& engine, std::span<const int32_t> ids)
-      : engine_(engine), ids_(ids), sequence_(engine.new_sequence()) {}
+  Reader(Engine& engine, const Observer* observer, std::span<const int32_t> ids)
+      : engine_(engine), observer_(observer), ids_(ids), sequence_(engine.new_sequence()) {}
 
   // Reads tokens [at, end); each that has a next one leaves its logits behind.
   Status read(size_t at, size_t end) {
@@ -25,7 +25,7 @@ class Reader {
       row.wants = i + 1 < ids_.size() ? Wants::kLogits : Wants::kNothing;
     }
     Sequence* one[] = {&sequence_};
-    return engine_.run(batch_, one);
+    return engine_.run(batch_, one, observer_);
   }
   std::span<const float> logits(size_t row) const {
     const size_t vocab = engine_.config().vocab_size;
@@ -34,6 +34,7 @@ class Reader {
 
  private:
   Engine& engine_;
+  const Observer* observer_;
   std::span<const int32_t> ids_;
   Sequence sequence_;
   Batch batch_;
@@ -42,10 +43,18 @@ class Reader {
 // Gets, for one token that is predicted, the row of logits of each model.
 using Visit = std::function<Status(std::span<const std::span<const float>> logits, int32_t next)>;
 
-Status read_context(std::span<Engine* const> engines, std::span<const int32_t> ids, size_t chunk,
+// A model that reads the text.
+struct Subject {
+  Engine* engine;
+  const Observer* observer = nullptr;
+};
+
+Status read_context(std::span<const Subject> subjects, std::span<const int32_t> ids, size_t chunk,
                     const Visit& visit) {
   std::vector<Reader> readers;
-  for (Engine* engine : engines) readers.emplace_back(*engine, ids);
+  for (const Subject& subject : subjects) {
+    readers.emplace_back(*subject.engine, subject.observer, ids);
+  }
   std::vector<std::span<const float>> rows(readers.size());
   for (size_t at = 0; at < ids.size(); at += chunk) {
     const size_t end = std::min(at + chunk, ids.size());
@@ -72,17 +81,17 @@ Status check_text(const Engine& engine, std::span<const int32_t> ids, size_t n_c
   return Ok{};
 }
 
-Status read_text(std::span<Engine* const> engines, std::span<const int32_t> ids,
+Status read_text(std::span<const Subject> subjects, std::span<const int32_t> ids,
                  const Visit& visit) {
-  size_t n_ctx = engines.front()->n_ctx();
-  size_t chunk = engines.front()->max_rows();
-  for (const Engine* engine : engines) {
-    n_ctx = std::min<size_t>(n_ctx, engine->n_ctx());
-    chunk = std::min<size_t>(chunk, engine->max_rows());
-    TRY_OK(check_text(*engine, ids, n_ctx));
+  size_t n_ctx = subjects.front().engine->n_ctx();
+  size_t chunk = subjects.front().engine->max_rows();
+  for (const Subject& subject : subjects) {
+    n_ctx = std::min<size_t>(n_ctx, subject.engine->n_ctx());
+    chunk = std::min<size_t>(chunk, subject.engine->max_rows());
+    TRY_OK(check_text(*subject.engine, ids, n_ctx));
   }
   for (size_t at = 0; at + 1 < ids.size(); at += n_ctx) {
-    TRY_OK(read_context(engines, ids.subspan(at, std::min(n_ctx, ids.size() - at)), chunk, visit));
+    TRY_OK(read_context(subjects, ids.subspan(at, std::min(n_ctx, ids.size() - at)), chunk, visit));
   }
   return Ok{};
 }
@@ -92,7 +101,7 @@ Status read_text(std::span<Engine* const> engines, std::span<const int32_t> ids,
 Result<TextScore> score_text(Engine& engine, std::span<const int32_t> ids) {
   TextScore score = {};
   double sum = 0;
-  Engine* one[] = {&engine};
+  const Subject one[] = {{&engine}};
   TRY_OK(read_text(one, ids, [&](auto logits, int32_t next) -> Status {
     TRY(probabilities, log_probs(logits[0], next, 0));
     sum -= probabilities.chosen.log_prob;
@@ -103,13 +112,14 @@ Result<TextScore> score_text(Engine& engine, std::span<const int32_t> ids) {
   return score;
 }
 
-Result<Divergence> compare_on_text(Engine& a, Engine& b, std::span<const int32_t> ids) {
+Result<Divergence> compare_on_text(Engine& a, Engine& b, std::span<const int32_t> ids,
+                                   const Observer* observer_a, const Observer* observer_b) {
   if (a.config().vocab_size != b.config().vocab_size) {
     return error(ErrorCode::kInvalidArgument, "{}: {} tokens expected as in {}, found {}",
                  b.file().path(), a.config().vocab_size, a.file().path(), b.config().vocab_size);
   }
   std::vector<RowDivergence> rows;
-  Engine* both[] = {&a, &b};
+  const Subject both[] = {{&a, observer_a}, {&b, observer_b}};
   TRY_OK(read_text(both, ids, [&](auto logits, int32_t next) -> Status {
     TRY(row, compare_rows(logits[0], logits[1], next));
     rows.push_back(row);

@@ -23,8 +23,10 @@ struct TextScore {
 Result<TextScore> score_text(Engine& engine, std::span<const int32_t> ids);
 
 // Both models read the text chunk by chunk, so that no more logits are held than those of one chunk
-// of each. The shorter context and the smaller batch count. Also kInvalidArgument: vocabularies of
-// different sizes.
-Result<Divergence> compare_on_text(Engine& a, Engine& b, std::span<const int32_t> ids);
+// of each: first by a, then by b, each seen by its observer if it has one. The shorter context and
+// the smaller batch count. Also kInvalidArgument: vocabularies of different sizes.
+Result<Divergence> compare_on_text(Engine& a, Engine& b, std::span<const int32_t> ids,
+                                   const Observer* observer_a = nullptr,
+                                   const Observer* observer_b = nullptr);
 
 }  // namespace hf2q
