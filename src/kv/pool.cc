@@ -220,8 +220,14 @@ void Pool::refer(Group& group, PageId page, int change, bool kept) {
 }
 
 void Pool::retain(size_t g, PageId page) {
+  Group& group = groups_[g];
   CHECK(references(g, page) > 0);
-  refer(groups_[g], page, 1, groups_[g].kept[page]);
+  // A fork retains thousands of live pages.
+  if (group.is_live(page)) {
+    ++group.references[page];
+  } else {
+    refer(group, page, 1, true);
+  }
 }
 
 void Pool::release(size_t g, PageId page) {
