@@ -26,6 +26,15 @@ foreach(shard RANGE 3)
 endforeach()
 
 if(NOT HF2Q_FUZZ)
+  # A conversation of 8,000 tokens here, of 100,000 in `scripts/test --long`.
+  add_executable(hf2q_long_conversation tests/long/long_conversation.cc)
+  target_include_directories(hf2q_long_conversation PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(hf2q_long_conversation PRIVATE hf2q_core GTest::gtest nlohmann_json::nlohmann_json)
+  target_compile_definitions(hf2q_long_conversation PRIVATE
+    HF2Q_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" HF2Q_MODELS="${CMAKE_SOURCE_DIR}/models")
+  add_test(NAME long.conversation COMMAND hf2q_long_conversation 8000 40)
+  set_tests_properties(long.conversation PROPERTIES TIMEOUT 1800)
+
   file(GLOB E2E_SCRIPTS CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/e2e/*.sh)
   find_program(NPM npm)
   if(NOT NPM)
