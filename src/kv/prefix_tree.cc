@@ -200,9 +200,10 @@ bool PrefixTree::mark(PrefixNode* at, std::span<const TokenKey> tail, std::span<
   while (node->parent != nullptr && position <= node->begin) node = node->parent;
   if (node->parent == nullptr) return false;
   std::optional<std::vector<uint32_t>> pinned = pages_to_pin(node, position);
-  if (pinned) add_point(node, position, *std::move(pinned));
+  const bool possible = pinned.has_value();
+  if (possible) add_point(node, position, std::move(*pinned));
   refresh(node);
-  return pinned.has_value();
+  return possible;
 }
 
 // How many pages, from the node's upwards, hold the last W rows before `position`; the first of

@@ -3,9 +3,9 @@
 // rows in every cache if they, and all before them, have equal keys.
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <span>
+#include <tuple>
 
 namespace hf2q {
 
@@ -26,7 +26,10 @@ struct TokenKey {
 
   static TokenKey token(int32_t id) { return {static_cast<uint32_t>(id), Kind::kToken, {}}; }
 
-  auto operator<=>(const TokenKey&) const = default;
+  bool operator==(const TokenKey&) const = default;
+  bool operator<(const TokenKey& other) const {
+    return std::tie(value, kind, digest) < std::tie(other.value, other.kind, other.digest);
+  }
 };
 
 // The largest position, at most `position`, before which keys can be read without those behind it:
