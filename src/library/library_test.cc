@@ -167,7 +167,8 @@ TEST_F(LibraryTest, ErrorsAreTyped) {
   v1::ModelOptions options;
   options.cache_k = "f8";
   EXPECT_EQ(v1::Model::load(path_, options).error().message,
-            "cache_k: one of f32 f16 bf16 expected, found \"f8\"");
+            "cache_k: one of f32 f16 bf16 q8_0 tq8 tq6 tq5 tq4 tq3 tq2 tq3.5 tq2.5 expected, found "
+            "\"f8\"");
   v1::Sequence sequence = model_->new_sequence();
   const std::vector<int32_t> none;
   const std::vector<int32_t> unknown = {8192};
