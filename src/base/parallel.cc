@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 
 namespace hf2q {
 
@@ -15,9 +16,19 @@ size_t usable_processors() {
   return std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
+void start_threads(std::vector<std::thread>& threads, size_t count,
+                   const std::function<void()>& work) {
+  threads.reserve(threads.size() + count);
+  try {
+    for (size_t i = 0; i < count; ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system gives no more: the others do the work.
+  }
+}
+
 ThreadPool::ThreadPool(size_t n_threads) {
   if (n_threads == 0) n_threads = usable_processors();
-  for (size_t i = 1; i < n_threads; ++i) workers_.emplace_back([this] { work(); });
+  start_threads(workers_, n_threads - 1, [this] { work(); });
 }
 
 ThreadPool::~ThreadPool() {

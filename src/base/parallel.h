@@ -15,6 +15,7 @@ namespace hf2q {
 class ThreadPool {
  public:
   // `n_threads` counts the calling thread; 0 means one per processor that this process may use.
+  // Where the system gives fewer, size() says how many there are.
   explicit ThreadPool(size_t n_threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -42,6 +43,11 @@ class ThreadPool {
   uint64_t generation_ = 0;  // number of loops started
   bool stopping_ = false;
 };
+
+// Starts `count` threads that run `work`, or fewer where the system gives no more (a limit on
+// processes or on memory). Whoever calls this has to get along with none.
+void start_threads(std::vector<std::thread>& threads, size_t count,
+                   const std::function<void()>& work);
 
 // Processors that this process may use (its affinity mask), at least 1.
 size_t usable_processors();
