@@ -14,9 +14,9 @@
 namespace hf2q {
 namespace {
 
-// Elements of one chunk: 4 MiB as F32, large enough to hide the hand-over, small enough that a few
-// for each thread stay far below any memory bound.
-constexpr uint64_t kChunkElements = 1 << 20;
+// 4 MiB as F32: larger chunks hide the hand-over no better.
+constexpr uint64_t kMaxChunkElements = 1 << 20;
+// One in work, one ready to be written, one to begin with.
 constexpr size_t kChunksPerThread = 3;
 
 struct Chunk {
@@ -29,11 +29,11 @@ struct Chunk {
 };
 
 // Rows of one chunk never cross a segment.
-std::vector<Chunk> make_chunks(std::span<const OutputTensor> tensors) {
+std::vector<Chunk> make_chunks(std::span<const OutputTensor> tensors, uint64_t chunk_elements) {
   std::vector<Chunk> chunks;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const OutputTensor& tensor = tensors[i];
-    const uint64_t step = std::max<uint64_t>(1, kChunkElements / tensor.dims[0]);
+    const uint64_t step = std::max<uint64_t>(1, chunk_elements / tensor.dims[0]);
     uint64_t row = 0;
     for (const Segment& segment : tensor.segments) {
       const uint64_t n = segment.data.size() / row_bytes(segment.type, tensor.dims[0]);
@@ -46,6 +46,16 @@ std::vector<Chunk> make_chunks(std::span<const OutputTensor> tensors) {
     CHECK(row == tensor.n_rows());
   }
   return chunks;
+}
+
+size_t encoded_bytes(const Chunk& chunk) {
+  return chunk.n_rows * row_bytes(chunk.tensor->type, chunk.tensor->dims[0]);
+}
+
+uint64_t widest_row(std::span<const OutputTensor> tensors) {
+  uint64_t widest = 1;
+  for (const OutputTensor& tensor : tensors) widest = std::max(widest, tensor.dims[0]);
+  return widest;
 }
 
 std::span<const std::byte> source_bytes(const Chunk& chunk) {
@@ -90,7 +100,7 @@ Error bad_row(const Chunk& chunk, uint64_t i, std::span<const float> row, const 
                std::ranges::max(row));
 }
 
-// Encodes the rows of `chunk` into `out`.
+// Encodes the rows of `chunk` into `out`, by way of `row`; both have room already.
 Status encode(const Chunk& chunk, std::vector<float>& row, std::vector<std::byte>& out) {
   const OutputTensor& tensor = *chunk.tensor;
   const uint64_t columns = tensor.dims[0];
@@ -99,7 +109,7 @@ Status encode(const Chunk& chunk, std::vector<float>& row, std::vector<std::byte
   const std::span<const std::byte> source = source_bytes(chunk);
   const size_t from_bytes = row_bytes(from.type, columns);
   const size_t to_bytes = row_bytes(to.type, columns);
-  out.resize(chunk.n_rows * to_bytes);
+  out.resize(encoded_bytes(chunk));
   const bool copy = from.type == to.type && is_quantized(to.type);
   if (copy) std::copy(source.begin(), source.end(), out.begin());
   row.resize(columns);
@@ -119,12 +129,18 @@ Status encode(const Chunk& chunk, std::vector<float>& row, std::vector<std::byte
 }
 
 // Chunks in flight: slot i % n_slots holds chunk i, from the moment a thread takes it until it is
-// written.
+// written. Memory is allocated before there are threads, so that what they need is there.
 class Pipeline {
  public:
-  Pipeline(std::span<const Chunk> chunks, size_t n_threads)
-      : chunks_(chunks), slots_(n_threads * kChunksPerThread) {
-    for (size_t i = 0; i < n_threads; ++i) threads_.emplace_back([this] { work(); });
+  Pipeline(std::span<const Chunk> chunks, const PipelineSize& size, uint64_t widest_row)
+      : chunks_(chunks),
+        slots_(std::min(size.n_slots, std::max<size_t>(1, chunks.size()))),
+        rows_(size.n_threads) {
+    size_t slot_bytes = 0;
+    for (const Chunk& chunk : chunks) slot_bytes = std::max(slot_bytes, encoded_bytes(chunk));
+    for (Slot& slot : slots_) slot.bytes.reserve(slot_bytes);
+    for (std::vector<float>& row : rows_) row.reserve(widest_row);
+    start_threads(threads_, size.n_threads, [this] { work(); });
   }
   ~Pipeline() {
     {
@@ -137,10 +153,12 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // Hands chunk `i` (ascending, each once) to `write` when it is encoded.
+  // Hands chunk `i` (ascending, each once) to `write` when it is encoded; the caller encodes it
+  // where the system gave no thread.
   template <class Write>
   Status consume(size_t i, const Write& write) {
     Slot& slot = slots_[i % slots_.size()];
+    if (threads_.empty()) encode_chunk(i, rows_.front());
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return slot.chunk == i && slot.ready; });
@@ -164,34 +182,39 @@ class Pipeline {
     std::vector<std::byte> bytes;
   };
 
+  void encode_chunk(size_t i, std::vector<float>& row) {
+    Slot& slot = slots_[i % slots_.size()];
+    slot.encoded = encode(chunks_[i], row, slot.bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      slot.chunk = i;
+      slot.ready = true;
+    }
+    changed_.notify_all();
+  }
+
   void work() {
-    std::vector<float> row;
+    std::unique_lock lock(mutex_);
+    std::vector<float>& row = rows_[n_working_++];
     while (true) {
-      size_t i = 0;
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] {
-          return stopping_ || next_ == chunks_.size() || next_ < n_written_ + slots_.size();
-        });
-        if (stopping_ || next_ == chunks_.size()) return;
-        i = next_++;
-      }
-      Slot& slot = slots_[i % slots_.size()];
-      slot.encoded = encode(chunks_[i], row, slot.bytes);
-      {
-        const std::lock_guard lock(mutex_);
-        slot.chunk = i;
-        slot.ready = true;
-      }
-      changed_.notify_all();
+      changed_.wait(lock, [&] {
+        return stopping_ || next_ == chunks_.size() || next_ < n_written_ + slots_.size();
+      });
+      if (stopping_ || next_ == chunks_.size()) return;
+      const size_t i = next_++;
+      lock.unlock();
+      encode_chunk(i, row);
+      lock.lock();
     }
   }
 
   std::span<const Chunk> chunks_;
   std::vector<Slot> slots_;
+  std::vector<std::vector<float>> rows_;  // one for each thread
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  size_t n_working_ = 0;  // threads that have begun
   size_t next_ = 0;
   size_t n_written_ = 0;
   bool stopping_ = false;
@@ -203,6 +226,21 @@ uint64_t OutputTensor::n_rows() const {
   uint64_t rows = 1;
   for (size_t i = 1; i < dims.size(); ++i) rows *= dims[i];
   return rows;
+}
+
+PipelineSize pipeline_size(size_t n_threads, uint64_t widest_row) {
+  CHECK(n_threads > 0 && widest_row > 0);
+  constexpr uint64_t kBudgetElements = kPipelineBytes / sizeof(float);
+  // Each thread has a decoded row beside its chunks, of which each holds at least one row.
+  const uint64_t least_elements = (kChunksPerThread + 1) * widest_row;
+  const uint64_t most_threads = std::max<uint64_t>(1, kBudgetElements / least_elements);
+  PipelineSize size;
+  size.n_threads = std::min<uint64_t>(n_threads, most_threads);
+  size.n_slots = kChunksPerThread * size.n_threads;
+  const uint64_t share = kBudgetElements / size.n_threads;
+  const uint64_t room = share > widest_row ? (share - widest_row) / kChunksPerThread : 0;
+  size.chunk_elements = std::max(widest_row, std::min(room, kMaxChunkElements));
+  return size;
 }
 
 std::vector<GgufTensorInfo> tensor_infos(std::span<const OutputTensor> tensors) {
@@ -218,8 +256,11 @@ Status write_gguf(const std::string& path, const GgufMetadata& metadata,
   TRY(writer, GgufWriter::create(path, metadata, infos));
   Progress progress;
   for (const GgufTensorInfo& info : infos) progress.bytes_total += info.n_bytes();
-  const std::vector<Chunk> chunks = make_chunks(tensors);
-  Pipeline pipeline(chunks, options.n_threads > 0 ? options.n_threads : usable_processors());
+  const uint64_t widest = widest_row(tensors);
+  const PipelineSize size =
+      pipeline_size(options.n_threads > 0 ? options.n_threads : usable_processors(), widest);
+  const std::vector<Chunk> chunks = make_chunks(tensors, size.chunk_elements);
+  Pipeline pipeline(chunks, size, widest);
   for (size_t i = 0; i < chunks.size(); ++i) {
     TRY_OK(pipeline.consume(i, [&](std::span<const std::byte> bytes) {
       progress.bytes_done += bytes.size();
