@@ -45,7 +45,7 @@ Status check_model(const GgufFile& file) {
   const bool known = model == "gemma4" || (model == "llama" && file.find(kMerges) != nullptr);
   if (known) return Ok{};
   return error(ErrorCode::kUnsupported, "{}: {}: gemma4, or llama with merges, expected, found {}",
-               file.path(), kModel, model);
+               file.path(), kModel, quote(model));
 }
 
 Status read_tokens(const GgufFile& file, Vocabulary& vocabulary) {
@@ -82,6 +82,32 @@ Status read_types(const GgufFile& file, Vocabulary& vocabulary) {
     vocabulary.types.push_back(static_cast<TokenType>(type));
   }
   return Ok{};
+}
+
+// Text in the brackets of a marker: "<|turn>", "<turn|>", "<|think|>".
+bool looks_like_marker(std::string_view text) {
+  const bool long_enough = text.size() > 3;
+  return long_enough && text.front() == '<' && text.back() == '>' &&
+         (text[1] == '|' || text[text.size() - 2] == '|');
+}
+
+// Types for a file that has none, from what the tokens are and how they are spelled.
+void set_types_by_text(Vocabulary& vocabulary) {
+  for (const std::string& text : vocabulary.tokens) {
+    TokenType type = TokenType::kNormal;
+    if (byte_of_token(text)) {
+      type = TokenType::kByte;
+    } else if (is_output_marker(text)) {
+      type = TokenType::kUserDefined;
+    } else if (looks_like_marker(text)) {
+      type = TokenType::kControl;
+    }
+    vocabulary.types.push_back(type);
+  }
+  for (const Role& role : kRoles) {
+    const int32_t id = vocabulary.*role.id;
+    if (id != kNoToken) vocabulary.types[static_cast<size_t>(id)] = TokenType::kControl;
+  }
 }
 
 // Nothing uses the scores, but an array of another length is of another vocabulary.
@@ -241,12 +267,16 @@ Result<Vocabulary> read_gguf_vocabulary(const GgufFile& file) {
   TRY_OK(check_model(file));
   Vocabulary vocabulary;
   TRY_OK(read_tokens(file, vocabulary));
-  TRY_OK(read_types(file, vocabulary));
+  TRY_OK(read_roles(file, vocabulary));
+  if (file.find(kTypes) != nullptr) {
+    TRY_OK(read_types(file, vocabulary));
+  } else {
+    set_types_by_text(vocabulary);
+  }
   TRY_OK(check_scores(file, vocabulary.tokens.size()));
   const TokenIndex index(vocabulary.tokens);
   TRY_OK(check_unique(file, index, vocabulary));
   TRY_OK(read_merges(file, index, vocabulary));
-  TRY_OK(read_roles(file, vocabulary));
   TRY_OK(read_lists(file, vocabulary));
   for (const std::string_view flag : {kAddBos, kAddSpacePrefix}) {
     if (file.find(flag) != nullptr) TRY_OK(file.get_bool(flag));

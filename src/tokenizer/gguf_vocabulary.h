@@ -17,9 +17,12 @@
 //   hf2q.added_token_ids               i32s    ids of Vocabulary::added
 //   hf2q.normalized_token_ids          i32s    those of them that are matched after normalization
 //
-// Where a file lacks the hf2q keys (others wrote it): stop ids are default_stop_ids, added are the
-// control, unknown and user-defined tokens. An added token is special when its type is control or
-// unknown, or when it is one of the markers of is_output_marker.
+// Where a file lacks token_type: <0x00> to <0xFF> are bytes, the markers of is_output_marker
+// user-defined, the tokens of the five ids above and texts like <|turn>, <turn|> and <|think|>
+// control, all others normal. Where it lacks the hf2q keys (others
+// wrote it): stop ids are default_stop_ids, added are the control, unknown and user-defined tokens.
+// An added token is special when its type is control or unknown, or when it is one of the markers
+// of is_output_marker.
 
 #include "base/result.h"
 #include "gguf/reader.h"
@@ -29,7 +32,7 @@
 namespace hf2q {
 
 // kNotFound, kCorrupt or kUnsupported, naming the file, the key, the expected and the found value:
-// texts of 1 to kMaxTokenBytes bytes of UTF-8, a type for each token, as many scores (if any), ids
+// texts of 1 to kMaxTokenBytes bytes of UTF-8, as many types and scores (if any), ids
 // inside of the vocabulary, each text once, merges of two tokens whose union is one. Where no
 // merge at all fits the tokens (files made for timing have one that stands for all), there are
 // none. add_bos is true whatever the file says: a Gemma model always wants it, and some converters

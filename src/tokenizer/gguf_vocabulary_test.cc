@@ -73,6 +73,20 @@ TEST(GgufVocabulary, TinyModelComesBackAsItWasWritten) {
   expect_read(written(vocabulary.value()), vocabulary.value());
 }
 
+TEST(GgufVocabulary, TypesAreReadOffTheTextsWhereAFileHasNone) {
+  const Vocabulary vocabulary =
+      read_tokenizer_json(HF2Q_MODELS "/tiny-gemma4/tokenizer.json").value();
+  GgufMetadata metadata = written(vocabulary);
+  metadata.remove("tokenizer.ggml.token_type");
+  expect_read(metadata, vocabulary);
+  Vocabulary small = small_vocabulary();
+  small.types[267] = TokenType::kNormal;  // "<table>" is no marker by its text,
+  small.types[268] = TokenType::kNormal;  // and "b c" neither
+  metadata = written(small);
+  metadata.remove("tokenizer.ggml.token_type");
+  expect_read(metadata, small);
+}
+
 TEST(GgufVocabulary, SpacesInsideOfMergesAreWrittenAsTheirMark) {
   Vocabulary vocabulary = small_vocabulary();
   for (const char* text : {"a ", "a b", "\u0120", "a\u0120"}) {
@@ -218,7 +232,7 @@ const BadCase kBadCases[] = {
        m.set_string("tokenizer.ggml.model", "llama");
        m.remove("tokenizer.ggml.merges");
      },
-     ErrorCode::kUnsupported, "found llama"},
+     ErrorCode::kUnsupported, "found \"llama\""},
     {"tokens_integers",
      [](GgufMetadata& m) {
        m.set_integers("tokenizer.ggml.tokens", std::vector<int32_t>{1, 2});

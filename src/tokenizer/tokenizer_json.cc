@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/quote.h"
 #include "tokenizer/token_index.h"
 
 namespace hf2q {
@@ -155,8 +156,8 @@ Result<std::vector<TokenEntry>> read_vocab(const Field& model) {
   for (const auto [text, value] : vocab) {
     uint64_t id = 0;
     if (value.get(id) != simdjson::SUCCESS) {
-      return error(ErrorCode::kCorrupt, "{}.vocab: \"{}\": an id of 0 or more expected, found {}",
-                   model.name, text, shown(value));
+      return error(ErrorCode::kCorrupt, "{}.vocab: {}: an id of 0 or more expected, found {}",
+                   model.name, quote(text), shown(value));
     }
     entries.push_back({text, id});
   }
@@ -202,13 +203,13 @@ Status place(const TokenEntry& entry, const std::string& file, std::vector<std::
                  file, entry.id, kMaxTokenBytes, entry.text.size());
   }
   if (entry.id >= tokens.size()) {
-    return error(ErrorCode::kCorrupt, "{}: token \"{}\": an id below {} expected, found {}", file,
-                 entry.text, tokens.size(), entry.id);
+    return error(ErrorCode::kCorrupt, "{}: token {}: an id below {} expected, found {}", file,
+                 quote(entry.text), tokens.size(), entry.id);
   }
   std::string& text = tokens[entry.id];
   if (!text.empty()) {
-    return error(ErrorCode::kCorrupt, "{}: token {}: both \"{}\" and \"{}\"", file, entry.id, text,
-                 entry.text);
+    return error(ErrorCode::kCorrupt, "{}: token {}: both {} and {}", file, entry.id, quote(text),
+                 quote(entry.text));
   }
   text = entry.text;
   return Ok{};
@@ -303,8 +304,8 @@ Status read_merges(const Field& model, const TokenIndex& index, Vocabulary& voca
   if (unknown == vocabulary.merges.end()) return Ok{};
   const auto rank = static_cast<size_t>(unknown - vocabulary.merges.begin());
   return error(ErrorCode::kCorrupt,
-               "{}.merges[{}]: tokens \"{}\" and \"{}\" and their union expected in model.vocab",
-               model.name, rank, texts[rank].first, texts[rank].second);
+               "{}.merges[{}]: tokens {} and {} and their union expected in model.vocab",
+               model.name, rank, quote(texts[rank].first), quote(texts[rank].second));
 }
 
 // The parts that tokens play, by their texts.
@@ -318,8 +319,8 @@ Status set_roles(const Field& model, const TokenIndex& index, Vocabulary& vocabu
     TRY(text, child_as<std::string_view>(model, "unk_token", "a string or null"));
     vocabulary.unk = index.find(text);
     if (vocabulary.unk == kNoToken) {
-      return error(ErrorCode::kCorrupt, "{}.unk_token: a token expected, found \"{}\"", model.name,
-                   text);
+      return error(ErrorCode::kCorrupt, "{}.unk_token: a token expected, found {}", model.name,
+                   quote(text));
     }
   }
   vocabulary.stop_ids = default_stop_ids(vocabulary);
@@ -337,9 +338,8 @@ Result<Vocabulary> read_root(const Field& root) {
   set_types(in_base, vocabulary);
   const TokenIndex index(vocabulary.tokens);
   if (index.repeated() != kNoToken) {
-    return error(ErrorCode::kCorrupt, "{}: token {}: its text \"{}\" has a lower id as well",
-                 root.name, index.repeated(),
-                 vocabulary.tokens[static_cast<size_t>(index.repeated())]);
+    return error(ErrorCode::kCorrupt, "{}: token {}: its text {} has a lower id as well", root.name,
+                 index.repeated(), quote(vocabulary.tokens[static_cast<size_t>(index.repeated())]));
   }
   TRY_OK(read_merges(model, index, vocabulary));
   TRY_OK(set_roles(model, index, vocabulary));
