@@ -6,7 +6,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/mapped_file.h"
 #include "commands.h"
 #include "gguf/reader.h"
 #include "model_flags.h"
@@ -74,11 +73,9 @@ int run(const TokenizeFlags& flags, bool decoding) {
     return kSuccess;
   }
   if (flags.file.empty()) return print_ids(tokenizer.value(), flags, flags.prompt);
-  const Result<MappedFile> file = MappedFile::open(flags.file);
-  if (!file.ok()) return report(file.error());
-  const std::span<const std::byte> bytes = file.value().bytes();
-  return print_ids(tokenizer.value(), flags,
-                   {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const Result<std::string> text = read_text_file(flags.file);
+  if (!text.ok()) return report(text.error());
+  return print_ids(tokenizer.value(), flags, text.value());
 }
 
 }  // namespace
@@ -89,7 +86,8 @@ void add_tokenize(Program& program, const Globals& /*globals*/) {
   command.add_option("-m,--model", flags->model, "GGUF file, checkpoint folder or tokenizer.json")
       .required();
   const Option prompt = command.add_option("-p,--prompt", flags->prompt, "Text");
-  const Option file = command.add_option("-f,--file", flags->file, "File with the text");
+  const Option file =
+      command.add_option("-f,--file", flags->file, "File with the text, or a pipe; - for stdin");
   const Option decode =
       command.add_option("--decode", flags->decode, "Ids, parted by spaces or commas, to text");
   command.add_flag("--no-bos", flags->no_bos, "Do not begin with <bos>");

@@ -1,14 +1,21 @@
 #include "model_flags.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "base/mapped_file.h"
 #include "engine/generate.h"
 #include "engine/prompt.h"
 #include "model/ignored_tensors.h"
+#include "sample/file_sampling.h"
 #include "terminal.h"
 
 namespace hf2q::app {
@@ -46,6 +53,27 @@ void warn_of_settled_flags(const ModelFlags& flags) {
     warn("--n-gpu-layers: no effect, --device says where the model runs");
   if (flags.flash_attention == "off" || flags.flash_attention == "0")
     warn("--flash-attn: no effect, attention never stores its scores");
+}
+
+Error cannot_read(const std::string& name) {
+  return error(ErrorCode::kNotFound, "{}: cannot read: {}", name, std::strerror(errno));
+}
+
+// What comes from a pipe; there is no telling before how much.
+Result<std::string> read_to_end(int descriptor, const std::string& name) {
+  constexpr size_t kMost = size_t{1} << 30;
+  std::string text;
+  std::array<char, 65536> buffer = {};
+  while (true) {
+    const ssize_t n = ::read(descriptor, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return cannot_read(name);
+    if (n == 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(n));
+    if (text.size() > kMost) {
+      return error(ErrorCode::kCorrupt, "{}: at most {} bytes expected, found more", name, kMost);
+    }
+  }
 }
 
 }  // namespace
@@ -228,7 +256,8 @@ void add_sampling_flags(Command& command, SamplingFlags& flags) {
 }
 
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file) {
-  SamplingParams params = with_given(file_sampling(file), flags);
+  TRY(defaults, read_sampling(file));
+  SamplingParams params = with_given(std::move(defaults), flags);
   if (flags.seed) {
     TRY(seed, seed_from_number(*flags.seed));
     params.seed = seed;
@@ -278,6 +307,15 @@ Result<std::vector<int32_t>> read_prompt_ids(const PromptFlags& flags, const Tok
 }
 
 Result<std::string> read_text_file(const std::string& path) {
+  if (path == "-") return read_to_end(STDIN_FILENO, "stdin");
+  std::error_code ignored;
+  if (std::filesystem::is_fifo(path, ignored)) {  // also what /dev/stdin and <(...) stand for
+    const int pipe = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (pipe < 0) return cannot_read(path);
+    Result<std::string> text = read_to_end(pipe, path);
+    ::close(pipe);
+    return text;
+  }
   TRY(file, MappedFile::open(path));
   const std::span<const std::byte> bytes = file.bytes();
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -73,6 +73,7 @@ Result<std::vector<int32_t>> read_prompt_ids(const PromptFlags& flags, const Tok
 
 // "512m", "2g", or plain bytes.
 Result<uint64_t> parse_bytes(const std::string& text);
+// A file, a pipe to its end, or stdin for "-".
 Result<std::string> read_text_file(const std::string& path);
 
 }  // namespace hf2q::app

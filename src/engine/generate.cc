@@ -197,19 +197,6 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
   return Ok{};
 }
 
-SamplingParams file_sampling(const GgufFile& file) {
-  SamplingParams params;
-  if (const Value* value = file.find("general.sampling.temp"))
-    params.temperature = value->as_f32().value_or(1.0F);
-  if (const Value* value = file.find("general.sampling.top_k"))
-    params.top_k = value->as_i32().value_or(0);
-  if (const Value* value = file.find("general.sampling.top_p"))
-    params.top_p = value->as_f32().value_or(1.0F);
-  if (const Value* value = file.find("general.sampling.min_p"))
-    params.min_p = value->as_f32().value_or(0.0F);
-  return params;
-}
-
 Result<SamplingParams> answer_params(const Engine& engine, SamplingParams params) {
   const std::vector<int32_t>& never = engine.tokenizer().vocabulary().suppress_ids;
   params.suppressed_tokens.insert(params.suppressed_tokens.end(), never.begin(), never.end());

@@ -72,8 +72,6 @@ Status check_prompt(const Engine& engine, size_t room, std::span<const int32_t> 
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
                    std::span<const SoftRows> soft = {}, const PromptHooks& hooks = {});
 
-// What the file asks for (keys general.sampling.*), over the sampler's own defaults.
-SamplingParams file_sampling(const GgufFile& file);
 // Checked as validate() does, and with the tokens that the model never writes.
 Result<SamplingParams> answer_params(const Engine& engine, SamplingParams params);
 

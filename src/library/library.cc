@@ -6,6 +6,7 @@
 #include "engine/conversation.h"
 #include "engine/prompt.h"
 #include "hf2q/hf2q.h"
+#include "sample/file_sampling.h"
 #include "sample/sample.h"
 
 namespace hf2q::v1 {
@@ -74,8 +75,9 @@ hf2q::Result<EngineOptions> engine_options(const ModelOptions& options) {
   return engine;
 }
 
-SamplingParams sampling_params(const Sampling& sampling, const GgufFile& file) {
-  SamplingParams params = with_given(file_sampling(file), sampling);
+hf2q::Result<SamplingParams> sampling_params(const Sampling& sampling, const GgufFile& file) {
+  TRY(defaults, read_sampling(file));
+  SamplingParams params = with_given(std::move(defaults), sampling);
   params.seed = sampling.seed;
   return params;
 }
@@ -243,7 +245,8 @@ Result<int32_t> Sequence::sample(const Sampling& sampling, size_t prompt_tokens)
   }
   const Engine& engine = *state_->model->engine;
   const auto choose = [&]() -> hf2q::Result<int32_t> {
-    TRY(params, answer_params(engine, sampling_params(sampling, engine.file())));
+    TRY(given, sampling_params(sampling, engine.file()));
+    TRY(params, answer_params(engine, std::move(given)));
     SampleScratch scratch;
     return hf2q::sample(
         {state_->logits, ids.first(prompt_tokens), ids.subspan(prompt_tokens), {}, 0}, params,
@@ -254,8 +257,11 @@ Result<int32_t> Sequence::sample(const Sampling& sampling, size_t prompt_tokens)
 
 Result<Answer> Sequence::generate(std::span<const int32_t> prompt, const GenerateOptions& options) {
   state_->logits.clear();
+  hf2q::Result<SamplingParams> params =
+      sampling_params(options.sampling, state_->model->engine->file());
+  if (!params.ok()) return public_error(params.error());
   hf2q::GenerateOptions ours;
-  ours.sampling = sampling_params(options.sampling, state_->model->engine->file());
+  ours.sampling = std::move(params.value());
   ours.n_predict = options.max_tokens;
   ours.stops = options.stop;
   ours.ignore_eos = options.ignore_end;
