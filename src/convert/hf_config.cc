@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
+
+#include "base/json_tree.h"
+#include "base/quote.h"
 
 namespace hf2q {
 namespace {
@@ -13,11 +15,28 @@ constexpr std::array<std::string_view, 4> kArchitectures = {
     "Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", "Gemma4UnifiedForCausalLM",
     "Gemma4UnifiedForConditionalGeneration"};
 
-Result<json> parse_object(std::string_view text, const std::string& where) {
-  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return error(ErrorCode::kCorrupt, "{}: a JSON object expected", where);
-  return root;
-}
+constexpr ConfigKeys kHfKeys = {
+    .n_layers = "num_hidden_layers",
+    .hidden_dim = "hidden_size",
+    .n_heads = "num_attention_heads",
+    .n_kv_heads = "num_key_value_heads",
+    .vocab_size = "vocab_size",
+    .n_ctx = "max_position_embeddings",
+    .sliding_window = "sliding_window",
+    .n_shared_kv_layers = "num_kv_shared_layers",
+    .head_dim_full = "global_head_dim",
+    .head_dim_swa = "head_dim",
+    .ffn_dim = "intermediate_size",
+    .n_experts = "num_experts",
+    .n_experts_used = "top_k_experts",
+    .expert_ffn_dim = "moe_intermediate_size",
+    .ple_dim = "hidden_size_per_layer_input",
+    .norm_eps = "rms_norm_eps",
+    .rope_theta = "rope_parameters.full_attention.rope_theta",
+    .rope_theta_swa = "rope_parameters.sliding_attention.rope_theta",
+    .rope_factor = "rope_parameters.full_attention.factor",
+    .logit_softcap = "final_logit_softcapping",
+};
 
 // Reads the members of one object. The first wrong one is remembered, so that a list of reads needs
 // one check at its end. A null counts as absent.
@@ -35,7 +54,7 @@ class Reader {
     }
     const json& value = object_[key];
     if (!value.is_number_integer() || value < 0 || value > (1 << 30)) {
-      fail(key, fmt::format("a number from 0 to 2^30 expected, found {}", value.dump()));
+      fail(key, fmt::format("a number from 0 to 2^30 expected, found {}", describe(value)));
       return 0;
     }
     return value.get<uint32_t>();
@@ -44,7 +63,7 @@ class Reader {
   float real(const char* key, float otherwise) {
     if (!has(key)) return otherwise;
     if (!object_[key].is_number()) {
-      fail(key, fmt::format("a number expected, found {}", object_[key].dump()));
+      fail(key, fmt::format("a number expected, found {}", describe(object_[key])));
       return otherwise;
     }
     return object_[key].get<float>();
@@ -53,7 +72,7 @@ class Reader {
   bool flag(const char* key, bool otherwise) {
     if (!has(key)) return otherwise;
     if (!object_[key].is_boolean()) {
-      fail(key, fmt::format("true or false expected, found {}", object_[key].dump()));
+      fail(key, fmt::format("true or false expected, found {}", describe(object_[key])));
       return otherwise;
     }
     return object_[key].get<bool>();
@@ -62,7 +81,7 @@ class Reader {
   std::string text(const char* key, std::string otherwise) {
     if (!has(key)) return otherwise;
     if (!object_[key].is_string()) {
-      fail(key, fmt::format("a string expected, found {}", object_[key].dump()));
+      fail(key, fmt::format("a string expected, found {}", describe(object_[key])));
       return otherwise;
     }
     return object_[key].get<std::string>();
@@ -76,7 +95,7 @@ class Reader {
     std::vector<int32_t> result;
     for (const json& id : list) {
       if (!id.is_number_integer() || id < 0 || id > (1 << 30)) {
-        fail(key, fmt::format("token ids expected, found {}", id.dump()));
+        fail(key, fmt::format("token ids expected, found {}", describe(id)));
         return {};
       }
       result.push_back(id.get<int32_t>());
@@ -114,7 +133,7 @@ Status read_layer_types(const Reader& text, Config& config, const std::string& w
       return error(
           ErrorCode::kUnsupported,
           "{}: layer_types[{}]: \"sliding_attention\" or \"full_attention\" expected, found {}",
-          where, i, types[i].dump());
+          where, i, describe(types[i]));
     }
     config.layers[i].sliding = types[i] == "sliding_attention";
   }
@@ -135,8 +154,8 @@ Status read_per_layer_config(const Reader& text, Config& config, const std::stri
     const auto layer = digits ? static_cast<uint32_t>(std::stoul(name)) : config.n_layers;
     if (layer >= config.n_layers || !entry.is_object()) {
       return error(ErrorCode::kCorrupt,
-                   "{}: per_layer_config: objects named by layers below {} expected, found \"{}\"",
-                   where, config.n_layers, name);
+                   "{}: per_layer_config: objects named by layers below {} expected, found {}",
+                   where, config.n_layers, quote(name));
     }
     Reader values(entry, fmt::format("{}: per_layer_config.{}", where, name));
     LayerConfig& target = config.layers[layer];
@@ -182,20 +201,48 @@ Status read_layers(Reader& text, Config& config, const std::string& where) {
   TRY_OK(text.status());
   TRY_OK(read_per_layer_config(text, config, where));
   TRY_OK(settle_head_dims(config, where));
-  return set_kv_layers(config, where);
+  return set_kv_layers(config, kHfKeys, where);
+}
+
+// One entry of rope_parameters, which the reference implementation has by layer type; empty when it
+// is absent, so that defaults apply.
+Result<json> rope_entry(const json& entries, const char* key, const std::string& where) {
+  const json entry = entries.value(key, json::object());
+  if (entry.is_object()) return entry;
+  return error(ErrorCode::kCorrupt, "{}: rope_parameters.{}: an object expected, found {}", where,
+               key, describe(entry));
+}
+
+// The object rope_parameters, empty when it is absent. Spellings of other models, whose bases would
+// be lost, are refused.
+Result<json> rope_entries(const Reader& text, const std::string& where) {
+  constexpr std::string_view kExpected =
+      "rope_parameters with objects full_attention and sliding_attention";
+  if (!text.has("rope_parameters")) {
+    for (const char* old : {"rope_theta", "rope_local_base_freq"}) {
+      if (!text.has(old)) continue;
+      return error(ErrorCode::kUnsupported, "{}: {} expected, found {} alone", where, kExpected,
+                   old);
+    }
+    return json::object();
+  }
+  const json& entries = text.at("rope_parameters");
+  if (!entries.is_object()) {
+    return error(ErrorCode::kCorrupt, "{}: {} expected, found {}", where, kExpected,
+                 describe(entries));
+  }
+  for (const auto& [key, entry] : entries.items()) {
+    if (key == "full_attention" || key == "sliding_attention") continue;
+    return error(ErrorCode::kUnsupported, "{}: {} expected, found {} in it", where, kExpected,
+                 quote(key));
+  }
+  return entries;
 }
 
 Status read_rope(const Reader& text, Config& config, const std::string& where) {
-  json full = {{"rope_type", "proportional"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}};
-  json sliding = {{"rope_type", "default"}, {"rope_theta", 1e4}};
-  if (text.has("rope_parameters") && text.at("rope_parameters").is_object()) {
-    const json& entries = text.at("rope_parameters");
-    if (entries.contains("full_attention")) full = entries["full_attention"];
-    if (entries.contains("sliding_attention")) sliding = entries["sliding_attention"];
-  }
-  if (!full.is_object() || !sliding.is_object()) {
-    return error(ErrorCode::kCorrupt, "{}: rope_parameters: objects expected", where);
-  }
+  TRY(entries, rope_entries(text, where));
+  TRY(full, rope_entry(entries, "full_attention", where));
+  TRY(sliding, rope_entry(entries, "sliding_attention", where));
   Reader f(full, where + ": rope_parameters.full_attention");
   Reader s(sliding, where + ": rope_parameters.sliding_attention");
   const std::string full_type = f.text("rope_type", "proportional");
@@ -211,8 +258,8 @@ Status read_rope(const Reader& text, Config& config, const std::string& where) {
   if (!known || !(rotated > 0.0F && rotated <= 1.0F)) {
     return error(ErrorCode::kUnsupported,
                  "{}: rope_parameters: \"proportional\" with a factor in (0, 1] (full layers) and "
-                 "\"default\" (sliding layers) expected, found \"{}\" with {} and \"{}\"",
-                 where, full_type, rotated, sliding_type);
+                 "\"default\" (sliding layers) expected, found {} with {} and {}",
+                 where, quote(full_type), rotated, quote(sliding_type));
   }
   config.n_rot_pairs =
       static_cast<uint32_t>(rotated * static_cast<float>(config.head_dim_full) / 2);
@@ -227,14 +274,14 @@ void read_experts(Reader& text, Config& config) {
   config.expert_ffn_dim = text.number(alias ? "expert_intermediate_size" : "moe_intermediate_size");
 }
 
-// Settings that every released model shares and that the forward pass takes for granted.
 // What would change the meaning of the weights.
 Status check_null(const Reader& object, const char* key, const std::string& where) {
   if (!object.has(key)) return Ok{};
   return error(ErrorCode::kUnsupported, "{}: {}: null expected, found {}", where, key,
-               object.at(key).dump());
+               describe(object.at(key)));
 }
 
+// Settings that every released model shares and that the forward pass takes for granted.
 Status check_fixed(Reader& text, const std::string& where) {
   const std::string activation = text.text("hidden_activation", "gelu_pytorch_tanh");
   const bool bias = text.flag("attention_bias", false);
@@ -242,22 +289,24 @@ Status check_fixed(Reader& text, const std::string& where) {
   TRY_OK(text.status());
   if (activation != "gelu_pytorch_tanh") {
     return error(ErrorCode::kUnsupported,
-                 "{}: hidden_activation: \"gelu_pytorch_tanh\" expected, found \"{}\"", where,
-                 activation);
+                 "{}: hidden_activation: \"gelu_pytorch_tanh\" expected, found {}", where,
+                 quote(activation));
   }
   if (bias) {
     return error(ErrorCode::kUnsupported, "{}: attention_bias: false expected, found true", where);
   }
   if (bidirectional != "" && bidirectional != "vision") {
     return error(ErrorCode::kUnsupported,
-                 "{}: use_bidirectional_attention: \"vision\" or null expected, found \"{}\"",
-                 where, bidirectional);
+                 "{}: use_bidirectional_attention: \"vision\" or null expected, found {}", where,
+                 quote(bidirectional));
   }
   TRY_OK(check_null(text, "rope_scaling", where));
   return check_null(text, "quantization_config", where);
 }
 
-Status read_text_config(Reader& text, bool unified, Config& config, const std::string& where) {
+// `tied_outside`: what the wrapper says of the head, for a text_config that does not.
+Status read_text_config(Reader& text, bool unified, bool tied_outside, Config& config,
+                        const std::string& where) {
   config.n_layers = text.number("num_hidden_layers");
   config.hidden_dim = text.number("hidden_size");
   config.n_heads = text.number("num_attention_heads");
@@ -272,7 +321,7 @@ Status read_text_config(Reader& text, bool unified, Config& config, const std::s
   config.head_dim_full = text.number("global_head_dim", 512);
   if (config.head_dim_full == 0) config.head_dim_full = config.head_dim_swa;
   config.k_eq_v = text.flag("attention_k_eq_v", false);
-  config.tied = text.flag("tie_word_embeddings", true);
+  config.tied = text.flag("tie_word_embeddings", tied_outside);
   config.image_blocks =
       text.text("use_bidirectional_attention", unified ? "vision" : "") == "vision";
   read_experts(text, config);
@@ -284,7 +333,7 @@ Status read_text_config(Reader& text, bool unified, Config& config, const std::s
   }
   TRY_OK(read_layers(text, config, where));
   TRY_OK(read_rope(text, config, where));
-  return validate(config, where);
+  return validate(config, kHfKeys, where);
 }
 
 std::string first_architecture(const json& root) {
@@ -297,14 +346,14 @@ std::string first_architecture(const json& root) {
 }  // namespace
 
 Result<HfConfig> parse_hf_config(std::string_view text, const std::string& where) {
-  TRY(root, parse_object(text, where));
+  TRY(root, parse_json_object(text, where));
   HfConfig result;
   result.architecture = first_architecture(root);
   if (std::ranges::find(kArchitectures, result.architecture) == kArchitectures.end()) {
     return error(ErrorCode::kUnsupported,
                  "{}: architectures: Gemma4ForCausalLM or Gemma4ForConditionalGeneration expected, "
-                 "found \"{}\"",
-                 where, result.architecture);
+                 "found {}",
+                 where, quote(result.architecture));
   }
   const bool nested = root.contains("text_config");
   if (nested && !root["text_config"].is_object()) {
@@ -314,7 +363,9 @@ Result<HfConfig> parse_hf_config(std::string_view text, const std::string& where
   Reader outer(root, where);
   Reader inner(nested ? root["text_config"] : root, nested ? where + ": text_config" : where);
   TRY_OK(check_null(outer, "quantization_config", where));
-  TRY_OK(read_text_config(inner, unified, result.config, where));
+  const bool tied_outside = outer.flag("tie_word_embeddings", true);
+  TRY_OK(outer.status());
+  TRY_OK(read_text_config(inner, unified, tied_outside, result.config, where));
   result.name = outer.text("_name_or_path", "");
   result.eos_token_ids = outer.ids("eos_token_id");
   if (result.eos_token_ids.empty()) result.eos_token_ids = inner.ids("eos_token_id");
@@ -324,7 +375,7 @@ Result<HfConfig> parse_hf_config(std::string_view text, const std::string& where
 }
 
 Result<GenerationConfig> parse_generation_config(std::string_view text, const std::string& where) {
-  TRY(root, parse_object(text, where));
+  TRY(root, parse_json_object(text, where));
   Reader reader(root, where);
   GenerationConfig result;
   result.eos_token_ids = reader.ids("eos_token_id");

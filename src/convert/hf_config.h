@@ -21,8 +21,9 @@ struct HfConfig {
 
 // `text` is the content of config.json; `where` (its path) begins every error message.
 // Accepts Gemma4ForCausalLM, Gemma4ForConditionalGeneration and their Unified forms; the
-// text_config object when there is one, else the root. Structural keys are required; the others
-// default as the reference implementation does.
+// text_config object when there is one, else the root; tie_word_embeddings may stand in either, and
+// text_config wins. Structural keys are required; the others default as the reference
+// implementation does.
 Result<HfConfig> parse_hf_config(std::string_view text, const std::string& where);
 
 // What generation_config.json says; every field may be absent.

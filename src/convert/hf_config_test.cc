@@ -177,19 +177,83 @@ const BadConfig kBadConfigs[] = {
     {"layer_types_length", "/text_config/layer_types", {"full_attention"}, "layer_types"},
     {"layer_type", "/text_config/layer_types/3", "linear_attention", "layer_types[3]"},
     {"kv_heads", "/text_config/num_key_value_heads", 3, "a divisor of 16"},
-    {"odd_head", "/text_config/head_dim", 255, "head size"},
+    {"odd_head", "/text_config/head_dim", 255,
+     "head_dim, layer 0: an even number from 2 to 1024 expected, found 255"},
+    {"no_heads", "/text_config/num_attention_heads", 0,
+     "num_attention_heads: 1 to 1073741824 expected, found 0"},
+    {"no_context", "/text_config/max_position_embeddings", 0,
+     "max_position_embeddings: 1 to 1073741824 expected, found 0"},
+    {"no_width", "/text_config/hidden_size", 0, "hidden_size: 1 to 1073741824 expected, found 0"},
+    {"no_ffn", "/text_config/intermediate_size", 0,
+     "intermediate_size, layer 0: 1 to 2^24 expected, found 0"},
+    {"no_expert_ffn", "/text_config/moe_intermediate_size", 0,
+     "moe_intermediate_size: 1 to 16777216 expected, found 0"},
+    {"no_eps", "/text_config/rms_norm_eps", 0.0,
+     "rms_norm_eps: a positive number expected, found 0"},
+    {"huge_eps", "/text_config/rms_norm_eps", 1e300,
+     "rms_norm_eps: a positive number expected, found inf"},
+    {"no_base",
+     "/text_config/rope_parameters",
+     {{"full_attention", {{"rope_theta", -1.0}}}},
+     "rope_parameters.full_attention.rope_theta: a positive number expected, found -1"},
     {"experts_used", "/text_config/top_k_experts", 129, "1 to 128"},
     {"activation", "/text_config/hidden_activation", "silu", "silu"},
     {"bias", "/text_config/attention_bias", true, "attention_bias"},
     {"bidirectional", "/text_config/use_bidirectional_attention", "all", "found \"all\""},
     {"rope", "/text_config/rope_parameters", {{"full_attention", {{"rope_type", "yarn"}}}}, "yarn"},
+    {"rope_flat",
+     "/text_config/rope_parameters",
+     {{"rope_theta", 10000.0}, {"rope_type", "default"}},
+     "rope_parameters with objects full_attention and sliding_attention expected, found "
+     "\"rope_theta\" in it"},
+    {"rope_number", "/text_config/rope_parameters", 3, "sliding_attention expected, found 3"},
+    {"rope_list", "/text_config/rope_parameters", {1, 2}, "expected, found an array"},
+    {"rope_entry",
+     "/text_config/rope_parameters",
+     {{"full_attention", nullptr}},
+     "rope_parameters.full_attention: an object expected, found null"},
+    {"rope_theta_alone", "/text_config/rope_theta", 10000.0,
+     "rope_parameters with objects full_attention and sliding_attention expected, found rope_theta "
+     "alone"},
     {"rope_scaling", "/text_config/rope_scaling", {{"rope_type", "yarn"}}, "rope_scaling: null"},
     {"quantized", "/quantization_config", {{"quant_method", "fp8"}}, "quantization_config: null"},
-    {"shared", "/text_config/num_kv_shared_layers", 30, "shared KV layers"},
+    {"shared", "/text_config/num_kv_shared_layers", 30,
+     "num_kv_shared_layers: fewer than 30 layers expected, found 30"},
     {"donor", "/text_config/num_kv_shared_layers", 26, "and there is none"},
 };
 INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, testing::ValuesIn(kBadConfigs),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// text_config wins over the wrapper, which says of the head what text_config does not.
+TEST(HfConfig, TheHeadIsTiedAsEitherPlaceSays) {
+  const auto tied = [](const nlohmann::json& outer, const nlohmann::json& inner) {
+    nlohmann::json root = config_26b();
+    if (!outer.is_null()) root["tie_word_embeddings"] = outer;
+    if (!inner.is_null()) root["text_config"]["tie_word_embeddings"] = inner;
+    return parse(root.dump()).tied;
+  };
+  EXPECT_TRUE(tied(nullptr, nullptr));
+  EXPECT_FALSE(tied(false, nullptr));
+  EXPECT_FALSE(tied(nullptr, false));
+  EXPECT_TRUE(tied(false, true));
+  EXPECT_FALSE(tied(true, false));
+}
+
+// Copies and messages of a tree go as deep as it does: the depth is bounded before there is one.
+TEST(HfConfig, DeepNestingIsRefused) {
+  const std::string deep(200000, '[');
+  for (const char* name :
+       {"num_hidden_layers", "eos_token_id", "_name_or_path", "quantization_config"}) {
+    const std::string text =
+        fmt::format("{{\"architectures\": [\"Gemma4ForCausalLM\"], \"{}\": {}{}}}", name, deep,
+                    std::string(deep.size(), ']'));
+    const auto result = parse_hf_config(text, "config.json");
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().message,
+              "config.json: arrays and objects nested at most 100 deep expected, found 200001");
+    EXPECT_FALSE(parse_generation_config(text, "g").ok());
+  }
+}
 
 TEST(HfConfig, RefusesWhatIsNoJsonObject) {
   for (const char* text : {"", "[]", "{", "3", "{\"architectures\": "}) {

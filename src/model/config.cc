@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "base/quote.h"
+
 namespace hf2q {
 namespace {
 
@@ -12,6 +14,30 @@ constexpr uint32_t kMaxLayers = 512;
 constexpr uint32_t kMaxHeadDim = 1024;
 constexpr uint32_t kMaxExperts = 1024;
 constexpr uint32_t kMaxDim = 1U << 24;
+constexpr uint32_t kMaxSize = 1U << 30;
+
+constexpr ConfigKeys kGgufKeys = {
+    .n_layers = "gemma4.block_count",
+    .hidden_dim = "gemma4.embedding_length",
+    .n_heads = "gemma4.attention.head_count",
+    .n_kv_heads = "gemma4.attention.head_count_kv",
+    .vocab_size = "tokenizer.ggml.tokens",
+    .n_ctx = "gemma4.context_length",
+    .sliding_window = "gemma4.attention.sliding_window",
+    .n_shared_kv_layers = "gemma4.attention.shared_kv_layers",
+    .head_dim_full = "gemma4.attention.key_length",
+    .head_dim_swa = "gemma4.attention.key_length_swa",
+    .ffn_dim = "gemma4.feed_forward_length",
+    .n_experts = "gemma4.expert_count",
+    .n_experts_used = "gemma4.expert_used_count",
+    .expert_ffn_dim = "gemma4.expert_feed_forward_length",
+    .ple_dim = "gemma4.embedding_length_per_layer_input",
+    .norm_eps = "gemma4.attention.layer_norm_rms_epsilon",
+    .rope_theta = "gemma4.rope.freq_base",
+    .rope_theta_swa = "gemma4.rope.freq_base_swa",
+    .rope_factor = "rope_freqs.weight",
+    .logit_softcap = "gemma4.final_logit_softcapping",
+};
 
 std::string key(std::string_view name) {
   return "gemma4." + std::string(name);
@@ -85,7 +111,7 @@ Status read_layers(const GgufFile& file, Config& config) {
     layer.n_kv_heads = kv_heads[i];
     layer.ffn_dim = ffn_dims[i];
   }
-  return set_kv_layers(config, file.path());
+  return set_kv_layers(config, kGgufKeys, file.path());
 }
 
 Status read_experts(const GgufFile& file, Config& config) {
@@ -128,6 +154,91 @@ void set_per_layer(GgufMetadata& metadata, std::string_view name,
   }
 }
 
+struct Validator {
+  const ConfigKeys& keys;
+  const std::string& where;
+
+  template <class Found>
+  Error bad(std::string_view key, std::string_view expected, Found found) const {
+    return error(ErrorCode::kCorrupt, "{}: {}: {} expected, found {}", where, key, expected, found);
+  }
+  template <class Found>
+  Error bad_in_layer(uint32_t i, std::string_view key, std::string_view expected,
+                     Found found) const {
+    return bad(fmt::format("{}, layer {}", key, i), expected, found);
+  }
+  Status within(std::string_view key, uint32_t low, uint32_t high, uint32_t found) const {
+    if (found >= low && found <= high) return Ok{};
+    return bad(key, fmt::format("{} to {}", low, high), found);
+  }
+  Status positive(std::string_view key, float found) const {
+    if (found > 0 && std::isfinite(found)) return Ok{};
+    return bad(key, "a positive number", found);
+  }
+
+  Status sizes(const Config& config) const {
+    TRY_OK(within(keys.n_layers, 1, kMaxLayers, config.n_layers));
+    TRY_OK(within(keys.hidden_dim, 1, kMaxSize, config.hidden_dim));
+    TRY_OK(within(keys.vocab_size, 1, kMaxSize, config.vocab_size));
+    TRY_OK(within(keys.n_heads, 1, kMaxSize, config.n_heads));
+    TRY_OK(within(keys.n_ctx, 1, kMaxSize, config.n_ctx_train));
+    return within(keys.ple_dim, 0, kMaxDim, config.ple_dim);
+  }
+
+  Status experts(const Config& config) const {
+    TRY_OK(within(keys.n_experts, 0, kMaxExperts, config.n_experts));
+    if (config.n_experts == 0) return Ok{};
+    TRY_OK(within(keys.n_experts_used, 1, config.n_experts, config.n_experts_used));
+    return within(keys.expert_ffn_dim, 1, kMaxDim, config.expert_ffn_dim);
+  }
+
+  Status numbers(const Config& config) const {
+    TRY_OK(positive(keys.norm_eps, config.norm_eps));
+    TRY_OK(positive(keys.rope_theta, config.rope_theta));
+    TRY_OK(positive(keys.rope_theta_swa, config.rope_theta_swa));
+    TRY_OK(positive(keys.rope_factor, config.rope_factor));
+    if (config.logit_softcap >= 0 && std::isfinite(config.logit_softcap)) return Ok{};
+    return bad(keys.logit_softcap, "0 or a positive number", config.logit_softcap);
+  }
+
+  Status layer(const Config& config, uint32_t i) const {
+    const LayerConfig& layer = config.layers[i];
+    if (layer.head_dim == 0 || layer.head_dim > kMaxHeadDim || layer.head_dim % 2 != 0) {
+      return bad_in_layer(i, layer.sliding ? keys.head_dim_swa : keys.head_dim_full,
+                          "an even number from 2 to 1024", layer.head_dim);
+    }
+    if (layer.n_kv_heads == 0 || config.n_heads % layer.n_kv_heads != 0) {
+      return bad_in_layer(i, keys.n_kv_heads, fmt::format("a divisor of {}", config.n_heads),
+                          layer.n_kv_heads);
+    }
+    if (layer.ffn_dim == 0 || layer.ffn_dim > kMaxDim) {
+      return bad_in_layer(i, keys.ffn_dim, "1 to 2^24", layer.ffn_dim);
+    }
+    if (layer.sliding) TRY_OK(within(keys.sliding_window, 1, UINT32_MAX, config.sliding_window));
+    const LayerConfig& donor = config.layers[layer.kv_layer];
+    if (donor.n_kv_heads == layer.n_kv_heads) return Ok{};
+    return bad_in_layer(
+        i, keys.n_kv_heads,
+        fmt::format("{} as in layer {}, whose cache it reads", donor.n_kv_heads, layer.kv_layer),
+        layer.n_kv_heads);
+  }
+};
+
+// Without a tokenizer, the rows of the embedding.
+Result<uint32_t> read_vocab_size(const GgufFile& file) {
+  if (file.find(kGgufKeys.vocab_size) != nullptr) {
+    TRY(tokens, file.get_strings(kGgufKeys.vocab_size));
+    return static_cast<uint32_t>(tokens.size());
+  }
+  const GgufTensor* embedding = file.find_tensor("token_embd.weight");
+  if (embedding == nullptr || embedding->dims[1] > kMaxSize) {
+    return error(ErrorCode::kNotFound,
+                 "{}: {}: an array expected, found none (nor token_embd.weight with rows for them)",
+                 file.path(), kGgufKeys.vocab_size);
+  }
+  return static_cast<uint32_t>(embedding->dims[1]);
+}
+
 }  // namespace
 
 uint64_t Config::kv_elements_per_token(bool sliding) const {
@@ -141,11 +252,10 @@ uint64_t Config::kv_elements_per_token(bool sliding) const {
   return elements;
 }
 
-Status set_kv_layers(Config& config, const std::string& where) {
+Status set_kv_layers(Config& config, const ConfigKeys& keys, const std::string& where) {
   if (config.n_shared_kv_layers >= config.n_layers) {
-    return error(ErrorCode::kCorrupt,
-                 "{}: shared KV layers: fewer than {} layers expected, found {}", where,
-                 config.n_layers, config.n_shared_kv_layers);
+    return error(ErrorCode::kCorrupt, "{}: {}: fewer than {} layers expected, found {}", where,
+                 keys.n_shared_kv_layers, config.n_layers, config.n_shared_kv_layers);
   }
   const uint32_t n_owners = config.n_layers - config.n_shared_kv_layers;
   for (uint32_t i = 0; i < config.n_layers; ++i) {
@@ -155,70 +265,29 @@ Status set_kv_layers(Config& config, const std::string& where) {
     while (donor > 0 && config.layers[donor - 1].sliding != config.layers[i].sliding) --donor;
     if (donor == 0) {
       return error(ErrorCode::kCorrupt,
-                   "{}: layer {} shares the KV cache of a {} layer below {}, and there is none",
-                   where, i, config.layers[i].sliding ? "sliding" : "full", n_owners);
+                   "{}: {}: layer {} shares the KV cache of a {} layer below {}, and there is none",
+                   where, keys.n_shared_kv_layers, i, config.layers[i].sliding ? "sliding" : "full",
+                   n_owners);
     }
     config.layers[i].kv_layer = donor - 1;
   }
   return Ok{};
 }
 
-Status validate(const Config& config, const std::string& where) {
-  const auto bad = [&](std::string_view what, auto expected, auto found) {
-    return error(ErrorCode::kCorrupt, "{}: {}: {} expected, found {}", where, what, expected,
-                 found);
-  };
-  if (config.n_layers == 0 || config.n_layers > kMaxLayers) {
-    return bad("number of layers", "1 to 512", config.n_layers);
-  }
-  for (const uint32_t dim :
-       {config.hidden_dim, config.vocab_size, config.n_heads, config.n_ctx_train}) {
-    if (dim == 0 || dim > (1U << 30))
-      return bad("hidden size, vocabulary, heads and context", "1 to 2^30", dim);
-  }
-  if (config.n_experts > kMaxExperts)
-    return bad("number of experts", "at most 1024", config.n_experts);
-  if (config.n_experts > 0 &&
-      (config.n_experts_used == 0 || config.n_experts_used > config.n_experts)) {
-    return bad("experts used", fmt::format("1 to {}", config.n_experts), config.n_experts_used);
-  }
-  if (config.ple_dim > kMaxDim) return bad("per-layer input width", "at most 2^24", config.ple_dim);
-  for (const float positive :
-       {config.norm_eps, config.rope_theta, config.rope_theta_swa, config.rope_factor}) {
-    if (!(positive > 0) || !std::isfinite(positive))
-      return bad("norm epsilon and rope base", "a positive number", positive);
-  }
-  if (!(config.logit_softcap >= 0) || !std::isfinite(config.logit_softcap)) {
-    return bad("final logit softcap", "0 or a positive number", config.logit_softcap);
-  }
-  for (uint32_t i = 0; i < config.n_layers; ++i) {
-    const LayerConfig& layer = config.layers[i];
-    const std::string name = fmt::format("layer {}", i);
-    if (layer.head_dim == 0 || layer.head_dim > kMaxHeadDim || layer.head_dim % 2 != 0) {
-      return bad(name + " head size", "an even number up to 1024", layer.head_dim);
-    }
-    if (layer.n_kv_heads == 0 || config.n_heads % layer.n_kv_heads != 0) {
-      return bad(name + " KV heads", fmt::format("a divisor of {}", config.n_heads),
-                 layer.n_kv_heads);
-    }
-    if (layer.ffn_dim == 0 || layer.ffn_dim > kMaxDim)
-      return bad(name + " feed-forward size", "1 to 2^24", layer.ffn_dim);
-    if (layer.sliding && config.sliding_window == 0) return bad("sliding window", "at least 1", 0);
-    const LayerConfig& donor = config.layers[layer.kv_layer];
-    if (donor.n_kv_heads != layer.n_kv_heads || donor.head_dim != layer.head_dim) {
-      return bad(name + " KV heads", fmt::format("those of its donor, layer {}", layer.kv_layer),
-                 layer.n_kv_heads);
-    }
-  }
+Status validate(const Config& config, const ConfigKeys& keys, const std::string& where) {
+  const Validator check{keys, where};
+  TRY_OK(check.sizes(config));
+  TRY_OK(check.experts(config));
+  TRY_OK(check.numbers(config));
+  for (uint32_t i = 0; i < config.n_layers; ++i) TRY_OK(check.layer(config, i));
   return Ok{};
 }
 
 Result<Config> read_config(const GgufFile& file) {
   TRY(architecture, file.get_string("general.architecture"));
   if (architecture != "gemma4") {
-    return error(ErrorCode::kUnsupported,
-                 "{}: general.architecture: \"gemma4\" expected, found \"{}\"", file.path(),
-                 architecture);
+    return error(ErrorCode::kUnsupported, "{}: general.architecture: \"gemma4\" expected, found {}",
+                 file.path(), quote(architecture));
   }
   Config config;
   TRY(n_layers, file.get_u32(key("block_count")));
@@ -239,7 +308,7 @@ Result<Config> read_config(const GgufFile& file) {
   TRY(head_dim_swa, file.get_u32(key("attention.key_length_swa")));
   TRY_OK(check_value_length(file, "attention.value_length", head_dim));
   TRY_OK(check_value_length(file, "attention.value_length_swa", head_dim_swa));
-  TRY(tokens, file.get_strings("tokenizer.ggml.tokens"));
+  TRY(vocab_size, read_vocab_size(file));
   config.n_ctx_train = n_ctx;
   config.hidden_dim = hidden_dim;
   config.n_heads = n_heads;
@@ -250,7 +319,7 @@ Result<Config> read_config(const GgufFile& file) {
   config.logit_softcap = softcap;
   config.head_dim_full = head_dim;
   config.head_dim_swa = head_dim_swa;
-  config.vocab_size = static_cast<uint32_t>(tokens.size());
+  config.vocab_size = vocab_size;
   // Files from other converters do not say it: models with per-layer inputs were trained causal.
   config.image_blocks = ple_dim == 0;
   if (file.find("hf2q.image_blocks") != nullptr) {
@@ -260,7 +329,7 @@ Result<Config> read_config(const GgufFile& file) {
   TRY_OK(read_experts(file, config));
   TRY_OK(read_rope(file, config));
   TRY_OK(read_layers(file, config));
-  TRY_OK(validate(config, file.path()));
+  TRY_OK(validate(config, kGgufKeys, file.path()));
   return config;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -57,13 +58,38 @@ struct Config {
   uint64_t kv_elements_per_token(bool sliding) const;
 };
 
-// Checks of one configuration, whatever it was read from: at least one layer, head counts that
-// divide, even head sizes, experts used <= experts, KV donors of the right type. `where` begins the
-// message.
-Status validate(const Config& config, const std::string& where);
+// What a source calls the fields of Config, for messages.
+struct ConfigKeys {
+  std::string_view n_layers;
+  std::string_view hidden_dim;
+  std::string_view n_heads;
+  std::string_view n_kv_heads;
+  std::string_view vocab_size;
+  std::string_view n_ctx;
+  std::string_view sliding_window;
+  std::string_view n_shared_kv_layers;
+  std::string_view head_dim_full;
+  std::string_view head_dim_swa;
+  std::string_view ffn_dim;
+  std::string_view n_experts;
+  std::string_view n_experts_used;
+  std::string_view expert_ffn_dim;
+  std::string_view ple_dim;
+  std::string_view norm_eps;
+  std::string_view rope_theta;
+  std::string_view rope_theta_swa;
+  std::string_view rope_factor;
+  std::string_view logit_softcap;
+};
 
-// From the metadata of a `gemma4` file. The vocabulary size is the number of tokens; n_rot_pairs
-// comes with the tensor rope_freqs.weight and is left at the head's half here.
+// Checks of one configuration, whatever it was read from: sizes within bounds, head counts that
+// divide, even head sizes, experts used <= experts, KV donors of the right shape, finite numbers.
+// The message begins with `where` and the key: "FILE: KEY: 1 to 512 expected, found 0".
+Status validate(const Config& config, const ConfigKeys& keys, const std::string& where);
+
+// From the metadata of a `gemma4` file. The vocabulary size is the number of tokens, in a file
+// without a tokenizer the number of rows of token_embd.weight; n_rot_pairs comes with the tensor
+// rope_freqs.weight and is left at the head's half here.
 Result<Config> read_config(const GgufFile& file);
 
 // Sets every `gemma4.*` key but general.file_type (which converters put between them).
@@ -71,6 +97,6 @@ void write_config(const Config& config, GgufMetadata& metadata);
 
 // Donor of each layer: itself, or for the last `n_shared` ones the last owner of the same type.
 // Fails when there is none.
-Status set_kv_layers(Config& config, const std::string& where);
+Status set_kv_layers(Config& config, const ConfigKeys& keys, const std::string& where);
 
 }  // namespace hf2q
