@@ -6,6 +6,9 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/mapped_file.h"
+#include "base/quote.h"
+
 namespace hf2q {
 namespace {
 
@@ -53,6 +56,8 @@ class Mapper {
   void add(const std::string& gguf_name, const std::string& hf_name, const Shape& shape,
            bool required = true);
   void add_embedding(const std::string& gguf_name, const std::string& hf_name, uint64_t columns);
+  const SourceTensor* find_head() const;
+  void skip_tied_head(const SourceTensor& head);
   void add_head();
   void add_generated(const std::string& gguf_name, std::vector<float> values);
   void add_attention(uint32_t i, const std::string& blk, const std::string& hf);
@@ -130,24 +135,43 @@ void Mapper::add_embedding(const std::string& gguf_name, const std::string& hf_n
   push(gguf_name, {n_tokens_, columns}, {kept});
 }
 
-// lm_head lies beside the decoder, not below its prefix. A tied head repeats the embedding.
+const SourceTensor* Mapper::find_head() const {
+  if (const SourceTensor* tensor = checkpoint_.find("lm_head.weight")) return tensor;
+  for (const std::string_view prefix : kPrefixes) {
+    const SourceTensor* tensor = checkpoint_.find(std::string(prefix) + "lm_head.weight");
+    if (tensor != nullptr) return tensor;
+  }
+  return nullptr;
+}
+
+// A tied head may be stored as well, but not differ.
+void Mapper::skip_tied_head(const SourceTensor& head) {
+  map_.skipped.push_back(head.name);
+  const SourceTensor* embedding = checkpoint_.find(prefix_ + "embed_tokens.weight");
+  if (embedding == nullptr) return;  // noted already
+  if (head.dtype != embedding->dtype || head.shape != embedding->shape ||
+      !std::ranges::equal(head.data, embedding->data)) {
+    problems_.push_back(
+        fmt::format("{}: the values of {} expected, as tie_word_embeddings is true, found others",
+                    printable(head.name), embedding->name));
+  }
+  release_mapped_pages(head.data);
+  release_mapped_pages(embedding->data);
+}
+
+// lm_head lies beside the decoder or below any of the prefixes.
 void Mapper::add_head() {
-  for (const char* name :
-       {"lm_head.weight", "language_model.lm_head.weight", "model.lm_head.weight"}) {
-    const SourceTensor* tensor = checkpoint_.find(name);
-    if (tensor == nullptr) continue;
-    used_.insert(tensor);
-    if (config_.tied) {
-      map_.skipped.push_back(tensor->name);
-      return;
-    }
-    const std::string prefix = std::exchange(prefix_, "");
-    add_embedding("output.weight", name, config_.hidden_dim);
-    prefix_ = prefix;
+  const SourceTensor* head = find_head();
+  if (head == nullptr) {
+    if (!config_.tied)
+      problems_.emplace_back("missing: lm_head.weight (tie_word_embeddings is false)");
     return;
   }
-  if (!config_.tied)
-    problems_.emplace_back("missing: lm_head.weight (tie_word_embeddings is false)");
+  used_.insert(head);
+  if (config_.tied) return skip_tied_head(*head);
+  const std::string prefix = std::exchange(prefix_, "");
+  add_embedding("output.weight", head->name, config_.hidden_dim);
+  prefix_ = prefix;
 }
 
 void Mapper::add_global_tensors() {
@@ -248,7 +272,8 @@ void Mapper::note_unknown() {
     if (other_tower) {
       map_.skipped.push_back(tensor->name);
     } else {
-      problems_.push_back(fmt::format("unknown: {} {}", tensor->name, to_string(tensor->shape)));
+      problems_.push_back(
+          fmt::format("unknown: {} {}", printable(tensor->name), to_string(tensor->shape)));
     }
   }
 }
@@ -256,9 +281,9 @@ void Mapper::note_unknown() {
 Result<CheckpointMap> Mapper::finish() {
   note_unknown();
   if (problems_.empty()) return std::move(map_);
-  return error(ErrorCode::kCorrupt,
-               "{} of the checkpoint's tensors are not as config.json says:\n  {}",
-               problems_.size(), fmt::join(problems_, "\n  "));
+  return error(ErrorCode::kCorrupt, "{} of the checkpoint {} not as config.json says:{}",
+               count_of(problems_.size(), "tensor"), problems_.size() == 1 ? "is" : "are",
+               lines_of(problems_));
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 //
 // Names: the text decoder's, below any of the prefixes in use (`model.language_model.`, `model.`,
 // `language_model.model.`, ...). Shapes are reversed in the header, bytes are not moved. Vision and
-// audio tensors are skipped. Experts may be stacked in one tensor or come one by one.
-// Source: the tensor tables of the Gemma 4 checkpoints and of the GGUF architecture `gemma4`.
+// audio tensors are skipped; so is a
+// tied output head that is stored as well, which has to equal the embedding. Experts may be stacked
+// in one tensor or come one by one. Source: the tensor tables of the Gemma 4 checkpoints and of the
+// GGUF architecture `gemma4`.
 
 #include <string>
 #include <vector>
@@ -22,7 +24,8 @@ struct CheckpointMap {
 };
 
 // `n_tokens` is the tokenizer's size: embedding rows beyond it are padding and left out. An error
-// names every missing, unknown and misshapen tensor at once. Views point into `checkpoint`.
+// names the missing, unknown and misshapen tensors together, at most 20 of them. Views point into
+// `checkpoint`.
 Result<CheckpointMap> map_checkpoint(const Checkpoint& checkpoint, const Config& config,
                                      uint64_t n_tokens);
 

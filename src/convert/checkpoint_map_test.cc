@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
@@ -203,6 +204,58 @@ TEST(CheckpointMap, UntiedHeadAndPaddedEmbedding) {
   EXPECT_THAT(tied.skipped, testing::ElementsAre("lm_head.weight"));
 }
 
+TEST(CheckpointMap, AHeadBelowAnyPrefixIsFound) {
+  Config config = config_of(kMoe);
+  config.tied = false;
+  for (const char* prefix :
+       {"", "model.", "language_model.", "model.language_model.", "model.text_model."}) {
+    EditableCheckpoint editable(kMoe);
+    SourceTensor head = editable.at("model.language_model.embed_tokens.weight");
+    head.name = std::string(prefix).append("lm_head.weight");
+    editable.add(head);
+    const TempFolder folder;
+    const Checkpoint checkpoint = editable.write(folder);
+    const CheckpointMap map = value_of(map_checkpoint(checkpoint, config, 8192));
+    EXPECT_EQ(find(map, "output.weight").dims, (std::vector<uint64_t>{128, 8192})) << prefix;
+  }
+}
+
+TEST(CheckpointMap, ATiedHeadThatDiffersIsNamed) {
+  EditableCheckpoint editable(kDense);
+  SourceTensor head = editable.at("model.embed_tokens.weight");
+  std::vector<std::byte> values(head.data.begin(), head.data.end());
+  values.back() ^= std::byte{1};
+  head.name = "lm_head.weight";
+  head.data = values;
+  editable.add(head);
+  const TempFolder folder;
+  const Checkpoint checkpoint = editable.write(folder);
+  const auto map = map_checkpoint(checkpoint, config_of(kDense), 8192);
+  ASSERT_FALSE(map.ok());
+  EXPECT_EQ(map.error().message,
+            "1 tensor of the checkpoint is not as config.json says:\n"
+            "  lm_head.weight: the values of model.embed_tokens.weight expected, as "
+            "tie_word_embeddings is true, found others");
+}
+
+TEST(CheckpointMap, ALongListEndsWithTheNumberThatIsLeft) {
+  EditableCheckpoint editable(kDense);
+  SourceTensor extra = editable.at("model.layers.0.input_layernorm.weight");
+  for (int i = 0; i < 25; ++i) {
+    extra.name = fmt::format("other\x1b{}", i);
+    editable.add(extra);
+  }
+  const TempFolder folder;
+  const Checkpoint checkpoint = editable.write(folder);
+  const auto map = map_checkpoint(checkpoint, config_of(kDense), 8192);
+  ASSERT_FALSE(map.ok());
+  const std::string& message = map.error().message;
+  EXPECT_THAT(message, testing::StartsWith("25 tensors of the checkpoint are not as config.json"));
+  EXPECT_THAT(message, HasSubstr("\n  unknown: other\\x1b0 [256]\n"));
+  EXPECT_THAT(message, testing::EndsWith("\n  and 5 more"));
+  EXPECT_EQ(std::ranges::count(message, '\n'), 21);
+}
+
 TEST(CheckpointMap, ScalarOfALayerMayBeAbsentOrPerChannel) {
   EditableCheckpoint editable(kDense);
   editable.erase("model.layers.0.layer_scalar");
@@ -231,7 +284,7 @@ TEST(CheckpointMap, NamesEverythingThatIsWrongAtOnce) {
   auto map = map_checkpoint(checkpoint, config_of(kDense), 8192);
   ASSERT_FALSE(map.ok());
   const std::string& message = map.error().message;
-  EXPECT_THAT(message, HasSubstr("5 of"));
+  EXPECT_THAT(message, HasSubstr("5 tensors of"));
   EXPECT_THAT(message, HasSubstr("missing: model.layers.3.mlp.up_proj.weight [768, 256]"));
   EXPECT_THAT(message, HasSubstr("missing: model.norm.weight"));
   EXPECT_THAT(message, HasSubstr("q_proj.weight: shape [1024, 256] expected, found [512, 512]"));
