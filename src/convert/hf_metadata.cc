@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_tree.h"
 #include "base/mapped_file.h"
+#include "convert/readable.h"
+#include "sample/params.h"
 #include "tokenizer/gguf_vocabulary.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/utf8.h"
@@ -20,6 +22,10 @@ using nlohmann::json;
 Result<std::string> read_text(const fs::path& path) {
   TRY(file, MappedFile::open(path));
   const std::span<const std::byte> bytes = file.bytes();
+  if (bytes.size() > kMaxJsonTreeBytes) {
+    return error(ErrorCode::kCorrupt, "{}: at most {} bytes expected, found {}", path.string(),
+                 kMaxJsonTreeBytes, bytes.size());
+  }
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
@@ -31,16 +37,24 @@ Result<std::optional<std::string>> read_optional(const fs::path& path) {
   return std::optional(std::move(text));
 }
 
+// A chat template and the file that it is from; both empty where there is none.
+struct TemplateSource {
+  std::string text;
+  std::string file;
+};
+
 // The chat_template member of tokenizer_config.json: a text, or a list of named ones of which
 // "default" counts.
 Result<std::string> template_of_tokenizer_config(const std::string& text,
                                                  const std::string& where) {
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return error(ErrorCode::kCorrupt, "{}: a JSON object expected", where);
-  if (!root.contains("chat_template")) return std::string();
-  const json& value = root["chat_template"];
+  TRY(root, parse_json_object(text, where));
+  const json value = root.value("chat_template", json());
+  if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return std::string();
+  if (!value.is_array()) {
+    return error(ErrorCode::kCorrupt, "{}: chat_template: a text or a list expected, found {}",
+                 where, describe(value));
+  }
   for (const json& entry : value) {
     if (entry.is_object() && entry.value("name", json()) == "default" &&
         entry.value("template", json()).is_string()) {
@@ -50,17 +64,28 @@ Result<std::string> template_of_tokenizer_config(const std::string& text,
   return std::string();
 }
 
-Result<std::string> read_chat_template(const fs::path& folder) {
+// A broken tokenizer_config.json is an error also where chat_template.jinja wins.
+Result<TemplateSource> find_chat_template(const fs::path& folder) {
+  const fs::path config_path = folder / "tokenizer_config.json";
+  TRY(config, read_optional(config_path));
+  TemplateSource found;
+  if (config) {
+    TRY(text, template_of_tokenizer_config(*config, config_path));
+    if (!text.empty()) found = {std::move(text), config_path};
+  }
   const fs::path own = folder / "chat_template.jinja";
   TRY(jinja, read_optional(own));
-  if (jinja && !is_valid_utf8(*jinja)) {
+  if (!jinja) return found;
+  if (!is_valid_utf8(*jinja)) {
     return error(ErrorCode::kCorrupt, "{}: UTF-8 expected", own.string());
   }
-  if (jinja) return *jinja;
-  const fs::path path = folder / "tokenizer_config.json";
-  TRY(config, read_optional(path));
-  if (!config) return std::string();
-  return template_of_tokenizer_config(*config, path);
+  return TemplateSource{std::move(*jinja), own};
+}
+
+Result<std::string> read_chat_template(const fs::path& folder) {
+  TRY(found, find_chat_template(folder));
+  TRY_OK(check_chat_template(found.text, found.file));
+  return std::move(found.text);
 }
 
 // "tiny-gemma4" to "Tiny Gemma4".
@@ -76,6 +101,16 @@ std::string title(std::string name) {
 
 std::string model_name(const std::string& folder, const std::string& from_config) {
   return title(model_folder_name(from_config.empty() ? folder : from_config));
+}
+
+// The settings under their names in generation_config.json, which are those of SamplingParams.
+Status check_sampling(const GenerationConfig& generation, const std::string& where) {
+  SamplingParams params;
+  params.temperature = generation.temperature.value_or(params.temperature);
+  params.top_p = generation.top_p.value_or(params.top_p);
+  const auto valid = validate(params, 0);
+  if (valid.ok()) return Ok{};
+  return error(ErrorCode::kCorrupt, "{}: {}", where, valid.error().message);
 }
 
 Status check_ids(const std::vector<int32_t>& ids, size_t n_tokens, const std::string& where) {
@@ -128,6 +163,7 @@ Result<HfMetadata> read_hf_metadata(const std::string& folder_name) {
   TRY(generation_text, read_optional(folder / "generation_config.json"));
   if (generation_text) {
     TRY(generation, parse_generation_config(*generation_text, folder / "generation_config.json"));
+    TRY_OK(check_sampling(generation, folder / "generation_config.json"));
     result.generation = generation;
   }
   TRY(vocabulary, read_tokenizer_json(folder / "tokenizer.json"));
@@ -135,6 +171,7 @@ Result<HfMetadata> read_hf_metadata(const std::string& folder_name) {
   TRY(chat_template, read_chat_template(folder));
   result.vocabulary.chat_template = std::move(chat_template);
   TRY_OK(set_special_ids(config, folder, result));
+  TRY_OK(check_vocabulary(result.vocabulary, folder / "tokenizer.json"));
   result.config = config.config;
   result.name = model_name(folder_name, config.name);
   const size_t n_tokens = result.vocabulary.tokens.size();

@@ -19,9 +19,11 @@ struct HfMetadata {
 };
 
 // Reads config.json and tokenizer.json (required), generation_config.json, tokenizer_config.json
-// and chat_template.jinja (optional). A template in chat_template.jinja wins over
-// tokenizer_config.json. Ids at which generation stops: generation_config.json, else config.json,
-// else the tokenizer's own.
+// and chat_template.jinja (optional), none but tokenizer.json above kMaxJsonTreeBytes. A template
+// in chat_template.jinja wins over tokenizer_config.json. What the commands that load the result
+// would refuse is refused here, naming the file: a vocabulary that no tokenizer can be made of, a
+// template that does not parse, settings that the sampler does not take. Ids at which generation
+// stops: generation_config.json, else config.json, else the tokenizer's own.
 Result<HfMetadata> read_hf_metadata(const std::string& folder);
 
 // What people call the model in this folder: the folder's own name, or NAME for the snapshot

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/mapped_file.h"
+#include "base/quote.h"
 #include "gguf/reader.h"
 #include "gguf/writer.h"
 
@@ -190,8 +191,8 @@ Status read_metadata(const GgufFile& gguf, const std::string& file, Imatrix& ima
   const Value* type = gguf.find("general.type");
   if (type != nullptr && type->as_string() != "imatrix") {
     return corrupt(file, "general.type",
-                   fmt::format("\"imatrix\" expected, found \"{}\"",
-                               type->as_string().value_or("another type of value")));
+                   fmt::format("\"imatrix\" expected, found {}",
+                               quote(type->as_string().value_or("another type of value"))));
   }
   TRY(datasets, gguf.get_strings("imatrix.datasets"));
   TRY(chunk_count, gguf.get_u32("imatrix.chunk_count"));

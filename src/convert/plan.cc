@@ -5,9 +5,11 @@
 #include "convert/checkpoint_map.h"
 #include "convert/hf_metadata.h"
 #include "convert/imatrix_file.h"
+#include "convert/readable.h"
 #include "model/config.h"
 #include "model/ignored_tensors.h"
 #include "model/weights.h"
+#include "sample/file_sampling.h"
 #include "tokenizer/gguf_vocabulary.h"
 
 namespace hf2q {
@@ -122,6 +124,17 @@ Status check_requantize(const OutputPlan& plan, const std::string& path) {
   return Ok{};
 }
 
+// What the commands that load a file would refuse is not copied either. A file may come without a
+// tokenizer.
+Status check_metadata(const GgufFile& file) {
+  TRY(sampling, read_sampling(file));
+  (void)sampling;
+  if (file.find("tokenizer.ggml.model") == nullptr) return Ok{};
+  TRY(vocabulary, read_gguf_vocabulary(file));
+  TRY_OK(check_vocabulary(vocabulary, file.path()));
+  return check_chat_template(vocabulary.chat_template, file.path() + ": tokenizer.chat_template");
+}
+
 }  // namespace
 
 uint64_t OutputPlan::n_elements() const {
@@ -169,11 +182,7 @@ Result<OutputPlan> plan_quantization(const std::string& path, const QuantizeOpti
   TRY(ignored_bytes, plan_weights(*plan.file, {}));
   (void)ignored_bytes;
   plan.inputs = plan.file->shard_paths();
-  // A tokenizer that cannot be read is not copied either; a file may come without one.
-  if (plan.file->find("tokenizer.ggml.model") != nullptr) {
-    TRY(vocabulary, read_gguf_vocabulary(*plan.file));
-    (void)vocabulary;
-  }
+  TRY_OK(check_metadata(*plan.file));
   const std::vector<std::string> ignored = ignored_tensors(*plan.file, config);
   if (!ignored.empty()) plan.warnings.push_back(ignored_line(ignored));
   for (const GgufTensor& tensor : plan.file->tensors()) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -306,6 +307,40 @@ TEST(Quantization, MetadataIsCheckedBeforeItIsCopied) {
               HasSubstr("tokenizer.ggml.bos_token_id"));
   EXPECT_THAT(error_with([](GgufMetadata& m) { m.remove("tokenizer.ggml.merges"); }),
               HasSubstr("tokenizer.ggml.merges"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.remove("tokenizer.ggml.bos_token_id"); }),
+              HasSubstr("edited.gguf: bos token: an id below 8192 expected, found -1"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_string("tokenizer.chat_template", "{{"); }),
+              HasSubstr("edited.gguf: tokenizer.chat_template: "));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_f32("general.sampling.top_p", 1.5F); }),
+              HasSubstr("edited.gguf: general.sampling.top_p: top_p: 0 to 1 expected, found 1.5"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_u32("gemma4.attention.head_count", 0); }),
+              HasSubstr("gemma4.attention.head_count: 1 to 1073741824 expected, found 0"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_u32("gemma4.context_length", 0); }),
+              HasSubstr("gemma4.context_length: 1 to 1073741824 expected, found 0"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_u32("gemma4.embedding_length", 0); }),
+              HasSubstr("gemma4.embedding_length: 1 to 1073741824 expected, found 0"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) { m.set_f32("gemma4.rope.freq_base", NAN); }),
+              HasSubstr("gemma4.rope.freq_base: a positive number expected, found nan"));
+  EXPECT_THAT(error_with([](GgufMetadata& m) {
+                m.set_f32("gemma4.attention.layer_norm_rms_epsilon", INFINITY);
+              }),
+              HasSubstr("layer_norm_rms_epsilon: a positive number expected, found inf"));
+}
+
+TEST(Quantization, AFileWithoutATokenizerIsTaken) {
+  const TempFolder work;
+  QuantizeOptions options;
+  options.file_type = FileType::kQ8_0;
+  OutputPlan plan = value_of(plan_conversion(kDense, options));
+  std::vector<std::string> keys;
+  for (const GgufMetadata::Entry& entry : plan.metadata.entries()) {
+    if (entry.key.starts_with("tokenizer.")) keys.push_back(entry.key);
+  }
+  for (const std::string& key : keys) plan.metadata.remove(key);
+  ASSERT_TRUE(write(plan, work / "bare.gguf", {}).ok());
+  EXPECT_EQ(value_of(read_config(value_of(GgufFile::open(work / "bare.gguf")))).vocab_size, 8192U);
+  EXPECT_EQ(value_of(plan_quantization(work / "bare.gguf", options)).tensors.size(),
+            plan.tensors.size());
 }
 
 // The writer makes no shards, so their keys are written under another name of the same length.
@@ -362,6 +397,59 @@ TEST(HfMetadata, AChatTemplateThatIsNotUtf8IsRefused) {
   const auto refused = plan_conversion(folder, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, HasSubstr("chat_template.jinja: UTF-8 expected"));
+}
+
+// Nothing is written that the commands which load it would refuse.
+TEST(HfMetadata, WhatCouldNotBeLoadedIsRefused) {
+  const TempFolder work;
+  const std::string folder = complete("micro-ple", work);
+  const auto error_with = [&](const std::string& name, const std::string& text) {
+    const std::string path = (std::filesystem::path(folder) / name).string();
+    const bool existed = std::filesystem::exists(path);
+    const std::string before = existed ? testing_support::read_text(path) : "";
+    testing_support::write_text(path, text);
+    const auto refused = plan_conversion(folder, {});
+    if (existed) {
+      testing_support::write_text(path, before);
+    } else {
+      std::filesystem::remove(path);
+    }
+    if (refused.ok()) return std::string("nothing refused");
+    EXPECT_EQ(refused.error().code, ErrorCode::kCorrupt) << refused.error().message;
+    return refused.error().message;
+  };
+  EXPECT_THAT(error_with("chat_template.jinja", "{% if %}"), HasSubstr("chat_template.jinja: "));
+  EXPECT_THAT(error_with("tokenizer_config.json", R"({"chat_template": "{{"})"),
+              HasSubstr("tokenizer_config.json: "));
+  EXPECT_THAT(error_with("generation_config.json", R"({"top_p": 1.5})"),
+              HasSubstr("generation_config.json: top_p: 0 to 1 expected, found 1.5"));
+  EXPECT_THAT(error_with("generation_config.json", R"({"temperature": -1})"),
+              HasSubstr("generation_config.json: temperature: a number from 0 up expected"));
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  EXPECT_THAT(error_with("tokenizer_config.json",
+                         R"({"chat_template": [{"name": )" + deep + R"(, "template": 1}]})"),
+              HasSubstr("tokenizer_config.json: arrays and objects nested at most 100 deep"));
+  EXPECT_THAT(error_with("generation_config.json", R"({"eos_token_id": )" + deep + "}"),
+              HasSubstr("generation_config.json: arrays and objects nested at most 100 deep"));
+  std::string tokenizer = testing_support::read_text(folder + "/tokenizer.json");
+  const size_t merges = tokenizer.find("\"merges\"");
+  const size_t first = tokenizer.find('[', tokenizer.find('[', merges) + 1);
+  const size_t end = tokenizer.find(']', first) + 1;
+  tokenizer.insert(end, "," + tokenizer.substr(first, end - first));
+  EXPECT_THAT(error_with("tokenizer.json", tokenizer), HasSubstr("tokenizer.json: "));
+}
+
+// Also where the template comes from another file.
+TEST(HfMetadata, ABrokenTokenizerConfigIsRefused) {
+  const TempFolder work;
+  const std::string folder = complete("micro-ple", work);
+  testing_support::write_text(folder + "/chat_template.jinja", "J");
+  for (const char* text : {"", "[]", "{\"chat_template\": ", R"({"chat_template": 3})"}) {
+    testing_support::write_text(folder + "/tokenizer_config.json", text);
+    const auto refused = plan_conversion(folder, {});
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_THAT(refused.error().message, HasSubstr("tokenizer_config.json: "));
+  }
 }
 
 TEST(HfMetadata, ChatTemplateComesFromEitherFile) {
