@@ -275,7 +275,7 @@ void print_info(const GgufFile& file, const ModelInfo& info, const InfoFlags& fl
   fmt::print("parameters {}, {:.2f} bits each{}\n", human_count(info.n_parameters), bits,
              info.file_type.empty() ? "" : ", " + info.file_type);
   for (const auto& [name, total] : info.types) {
-    fmt::print("           {:7} {:5} tensors  {:>12}\n", name, total.first,
+    fmt::print("           {:7} {:>13}  {:>12}\n", name, count_of(total.first, "tensor"),
                human_bytes(total.second));
   }
   if (info.n_ctx > 0) fmt::print("context    {} tokens\n", info.n_ctx);

@@ -117,7 +117,13 @@ Option& Option::one_of(std::initializer_list<std::string_view> words) {
 }
 
 Option& Option::range(double low, double high) {
-  option_->check(CLI::Range(low, high));
+  const std::string expected = fmt::format("{:.15g} to {:.15g}", low, high);
+  const auto outside = [=](const std::string& text) {
+    double value = 0;
+    const bool inside = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+    return inside ? std::string() : fmt::format("{} expected, found {}", expected, text);
+  };
+  option_->check(CLI::Validator(outside, expected));
   return *this;
 }
 

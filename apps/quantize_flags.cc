@@ -74,11 +74,12 @@ ordered_json to_json(const OutputPlan& plan, const QuantizeFlags& flags, double 
 void print_summary(const OutputPlan& plan, const QuantizeFlags& flags, double seconds) {
   const double bits =
       8.0 * static_cast<double>(plan.data_bytes()) / static_cast<double>(plan.n_elements());
-  fmt::print("{}: {} parameters, {} ({:.2f} bits per weight), {}\n", plan.name,
+  fmt::print("{}: {} parameters, {} ({:.2f} bits per weight), {}\n", printable(plan.name),
              human_count(plan.n_elements()), human_bytes(plan.data_bytes()), bits,
              name_of(plan.file_type));
   for (const auto& [type, total] : totals_by_type(plan)) {
-    fmt::print("  {:7} {:5} tensors  {:>12}\n", type, total.n_tensors, human_bytes(total.n_bytes));
+    fmt::print("  {:7} {:>13}  {:>12}\n", type, count_of(total.n_tensors, "tensor"),
+               human_bytes(total.n_bytes));
   }
   std::map<std::string, size_t> notes;
   for (const OutputTensor& tensor : plan.tensors) {
@@ -88,9 +89,10 @@ void print_summary(const OutputPlan& plan, const QuantizeFlags& flags, double se
     fmt::print("  {} {} {}\n", count, count == 1 ? "tensor is" : "tensors are", note);
   }
   if (!plan.skipped.empty()) {
-    fmt::print("  skipped {} {} outside of the text model\n", plan.skipped.size(),
-               plan.skipped.size() == 1 ? "tensor" : "tensors");
-    for (const std::string& name : plan.skipped) fmt::print("    {}\n", quote(name));
+    std::vector<std::string> names;
+    for (const std::string& name : plan.skipped) names.push_back(printable(name));
+    fmt::print("  skipped {} outside of the text model{}\n", count_of(names.size(), "tensor"),
+               lines_of(names));
   }
   if (!flags.dry_run) fmt::print("wrote {} in {}\n", flags.output, human_duration(seconds));
 }
@@ -134,6 +136,11 @@ Result<QuantizeOptions> quantize_options(const QuantizeFlags& flags) {
 Status check_output(const QuantizeFlags& flags) {
   if (flags.output.empty()) {
     return error(ErrorCode::kInvalidArgument, "output: the name of a file expected, found none");
+  }
+  if (flags.output == "-") {
+    return error(ErrorCode::kInvalidArgument,
+                 "output: the name of a file expected, found - (a GGUF file cannot be streamed; "
+                 "./- is a file of that name)");
   }
   if (flags.dry_run) return Ok{};
   TRY(created_and_removed, OutputFile::create(flags.output));

@@ -28,6 +28,28 @@ for quant in q4_k_m q6_k q8_0; do
   expect_equal "$direct" "$second" "hashes of the tensors of $quant"
 done
 
+# A file whose sampling settings cannot be meant (top_p 3.0 for 0.95) is bad input.
+LC_ALL=C sed 's/\(general.sampling.top_p\x06\x00\x00\x00\)\x33\x33\x73\x3f/\1\x00\x00\x40\x40/' "$work/bf16.gguf" >"$work/odd.gguf"
+for command in "generate -m $work/odd.gguf -p a -n 1" "quantize $work/odd.gguf $work/never.gguf"; do
+  expect_exit 3 "odd.gguf: general.sampling.top_p: top_p: 0 to 1 expected, found 3" "$hf2q" $command
+done
+
+# Text comes from a file, a pipe or stdin.
+printf 'The PostgreSQL server\n' >"$work/text"
+expected=$("$hf2q" tokenize -m $model -f "$work/text")
+expect_equal "$expected" "$("$hf2q" tokenize -m $model -f - <"$work/text")" "ids of stdin"
+expect_equal "$expected" "$(cat "$work/text" | "$hf2q" tokenize -m $model -f -)" "ids of a pipe"
+expect_equal "$expected" "$(cat "$work/text" | "$hf2q" tokenize -m $model -f /dev/stdin)" "ids of /dev/stdin"
+expect_equal "$expected" "$("$hf2q" tokenize -m $model -f <(cat "$work/text"))" "ids of a named pipe"
+
+# Where there is no room for the stacks of all threads, those that there are do the work.
+if (ulimit -v 2000000 && "$hf2q" --version) >/dev/null 2>&1; then  # else a sanitizer wants more
+  "$hf2q" quantize "$work/bf16.gguf" "$work/all.gguf" --quant q8_0 >/dev/null
+  (ulimit -v 2000000 && "$hf2q" quantize "$work/bf16.gguf" "$work/few.gguf" --quant q8_0 -t 512 >/dev/null)
+  cmp -s "$work/all.gguf" "$work/few.gguf" || fail "other bytes from fewer threads"
+  ! compgen -G "$work/*.tmp.*" >/dev/null || fail "a temporary file was left"
+fi
+
 # Re-quantizing from few bits is refused unless asked for.
 "$hf2q" quantize "$work/bf16.gguf" "$work/q4.gguf" --quant q4_k_m >/dev/null
 expect_exit 3 "--allow-requantize" "$hf2q" quantize "$work/q4.gguf" "$work/again.gguf" --quant q5_k_m
@@ -69,7 +91,17 @@ grep -q 'copy/model-00002-of-00002.safetensors: model\..* (.*): row [0-9]*: fini
   fail "the message names no file and tensor: $(cat "$work/stderr")"
 copy && mv "$work/copy/model-00002-of-00002.safetensors" "$work/part" && ln -s "$work/part" "$work/copy/model-00002-of-00002.safetensors"
 expect_exit 3 "outside the checkpoint" "$hf2q" convert "$work/copy" -o "$out"
+copy && rm "$work/copy/chat_template.jinja" && printf '{"chat_template": "{{"}' >"$work/copy/tokenizer_config.json"
+expect_exit 3 "copy/tokenizer_config.json: " "$hf2q" convert "$work/copy" -o "$out"
+copy && printf '{"top_p": 1.5}' >"$work/copy/generation_config.json"
+expect_exit 3 "copy/generation_config.json: top_p: 0 to 1 expected, found 1.5" "$hf2q" convert "$work/copy" -o "$out"
+copy && { printf '{"eos_token_id": '; head -c 200000 /dev/zero | tr '\0' '['; } >"$work/copy/generation_config.json"
+expect_exit 3 "nested at most 100 deep expected, found 200001" "$hf2q" convert "$work/copy" -o "$out"
+[ ! -e "$out" ] || fail "a refused run left a file"
 expect_exit 2 "q4_k_m" "$hf2q" convert $model -o "$out" --quant q9_z
+expect_exit 2 "found - (a GGUF file cannot be streamed" "$hf2q" convert $model -o -
+expect_exit 2 "found - (a GGUF file cannot be streamed" "$hf2q" quantize "$work/bf16.gguf" -
+expect_exit 2 "0 to 512 expected, found 513" "$hf2q" convert $model -o "$out" -t 513
 expect_exit 2 "did you mean --quant" "$hf2q" convert $model -o "$out" --quantt q8_0
 expect_exit 3 "LICENSE" "$hf2q" info LICENSE
 
