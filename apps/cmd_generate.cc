@@ -120,6 +120,7 @@ void add_generate(Program& program, const Globals& globals) {
   add_soft_flag(command, flags->soft);
   add_sampling_flags(command, flags->sampling);
   add_model_flags(command, flags->model);
+  add_prompt_kv_flag(command, flags->model);
   run_with_model(command, {flags, &flags->model}, globals,
                  [flags, &globals] { return run(*flags, globals); });
 }

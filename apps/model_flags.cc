@@ -131,6 +131,16 @@ void add_model_flags(Command& command, ModelFlags& flags) {
       .group(group);
 }
 
+void add_prompt_kv_flag(Command& command, ModelFlags& flags) {
+  command
+      .add_option("--prompt-kv", flags.prompt_kv,
+                  "What the prompt attends to: its stored rows, or exact ones (F32) that are kept "
+                  "until its end")
+      .one_of({"stored", "exact"})
+      .show_default()
+      .group("Model");
+}
+
 void run_with_model(Command& command, std::shared_ptr<ModelFlags> flags, const Globals& globals,
                     std::function<Result<int>()> run) {
   command.on_run([flags = std::move(flags), run = std::move(run), &globals] {
@@ -175,6 +185,7 @@ Result<EngineOptions> engine_options(const ModelFlags& flags, const Globals& /*g
   TRY(v_swa, kv_format("--cache-type-v-swa",
                        flags.v_format_swa.empty() ? flags.v_format : flags.v_format_swa));
   options.kv_formats = {k, v, k_swa, v_swa};
+  options.prompt_kv = flags.prompt_kv == "exact" ? PromptKv::kExact : PromptKv::kStored;
   if (!flags.kv_budget.empty()) {
     TRY(budget, parse_bytes(flags.kv_budget));
     options.kv_budget_bytes = budget;
@@ -225,6 +236,9 @@ int print_memory_plan(const ModelFlags& flags, const Globals& globals) {
     if (group.bytes_in_pass > 0)
       fmt::print("           {} more while a batch is in work\n", human_bytes(group.bytes_in_pass));
     total += group.bytes_at_rest;
+  }
+  if (plan.exact > 0) {
+    fmt::print("prompt     {} while it is read (--prompt-kv exact)\n", human_bytes(plan.exact));
   }
   fmt::print("           one sequence of {} tokens at rest: {}; budget {}\n", plan.n_ctx,
              human_bytes(total), human_bytes(plan.kv_budget));

@@ -24,6 +24,7 @@ struct ModelFlags {
   std::string k_format_swa;  // empty: as k_format
   std::string v_format_swa;
   std::string kv_budget;
+  std::string prompt_kv = "stored";
   std::string device = "cpu";
   int32_t n_gpu_layers = 0;            // accepted, without effect
   std::string flash_attention = "on";  // accepted, without effect
@@ -32,6 +33,8 @@ struct ModelFlags {
 };
 
 void add_model_flags(Command& command, ModelFlags& flags);
+// --prompt-kv, where one prompt is read at a time and no prefix is shared.
+void add_prompt_kv_flag(Command& command, ModelFlags& flags);
 // What a command that loads a model does: with --dry-run it prints the memory, else it runs.
 void run_with_model(Command& command, std::shared_ptr<ModelFlags> flags, const Globals& globals,
                     std::function<Result<int>()> run);

@@ -50,8 +50,8 @@ TEST_F(CacheQualityTest, FewerBitsCostMore) {
   EXPECT_LT(tq8.divergence.kl_mean, 5e-5);
   for (const double cosine : tq8.attention_cosine) EXPECT_GT(cosine, 0.9999);
   const CacheQuality tq4 = measure(KvFormat::kTq4, KvFormat::kTq4);
-  const CacheQuality tq3_5 = measure(KvFormat::kTq3_5, KvFormat::kTq3_5);
-  const CacheQuality tq2_5 = measure(KvFormat::kTq2_5, KvFormat::kTq2_5);
+  const CacheQuality tq3_5 = measure(KvFormat::kTq3Half, KvFormat::kTq3Half);
+  const CacheQuality tq2_5 = measure(KvFormat::kTq2Half, KvFormat::kTq2Half);
   EXPECT_LT(tq4.divergence.kl_mean, 0.02);
   const double ratio = tq3_5.divergence.kl_mean / tq4.divergence.kl_mean;
   EXPECT_GT(ratio, 1.5);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,13 +22,18 @@
 
 namespace hf2q {
 
+// What a prompt attends to: its stored rows, as every later token will; or its rows in F32, kept
+// until its end beside the stored ones.
+enum class PromptKv : uint8_t { kStored, kExact };
+
 struct EngineOptions {
-  uint32_t n_ctx = 0;            // most tokens of one sequence; 0: the model's context
-  uint32_t n_sequences = 1;      // that the default cache budget is made for
-  uint32_t max_rows = 512;       // of one batch
-  uint32_t max_outputs = 1;      // rows of one batch that want logits
-  size_t n_threads = 0;          // 0: one for each processor
-  KvFormats kv_formats;          // f16 for K and V
+  uint32_t n_ctx = 0;        // most tokens of one sequence; 0: the model's context
+  uint32_t n_sequences = 1;  // that the default cache budget is made for
+  uint32_t max_rows = 512;   // of one batch
+  uint32_t max_outputs = 1;  // rows of one batch that want logits
+  size_t n_threads = 0;      // 0: one for each processor
+  KvFormats kv_formats;      // f16 for K and V
+  PromptKv prompt_kv = PromptKv::kStored;
   uint64_t kv_budget_bytes = 0;  // 0: sequences of n_ctx tokens, at most half of the free memory
   bool mmap = false;             // keep the mapping of the file where rows are read singly
   std::function<void(uint64_t done, uint64_t total)> on_progress;  // while weights are loaded
@@ -45,6 +51,7 @@ struct MemoryPlan {
   uint64_t weights = 0;
   uint64_t scratch = 0;
   uint64_t kv_budget = 0;
+  uint64_t exact = 0;  // F32 rows of one prompt of n_ctx tokens, while it is read
   uint32_t n_ctx = 0;
   std::vector<Group> groups;
 };
@@ -71,21 +78,26 @@ class Engine {
   size_t n_threads() const { return exec_.n_threads(); }
 
   Sequence new_sequence();
+  // For the F32 rows of a prompt; nothing when PromptKv::kStored was asked for.
+  std::optional<Sequence> new_exact_sequence();
 
   // Reserves room in every sequence, runs the batch and commits it. Rows name sequences by their
   // index in `sequences`. Where one of them is attached to a prefix tree its soft rows have keys,
   // which also tell additions and rotary axes apart. On an error (no room, or a value of K or V
-  // that is not finite) no sequence has changed its length.
+  // that is not finite) no sequence has changed its length. `exact`, of a batch of one sequence, is
+  // written as well, and attention reads it instead.
   Status run(const Batch& batch, std::span<Sequence* const> sequences,
-             const Observer* observer = nullptr);
+             const Observer* observer = nullptr, Sequence* exact = nullptr);
   // Of the last run(), one row for each batch row that wanted them.
   std::span<const float> logits() const { return workspace_.logits(); }
   std::span<const float> hidden() const { return workspace_.hidden(); }
 
  private:
   void commit(const Batch& batch, Sequence& sequence, uint32_t index);
+  KvStatus reserve(std::span<Sequence* const> sequences, Sequence* exact);
   Engine(GgufFile file, Tokenizer tokenizer, Weights weights, KvPlan kv, MemoryPlan memory,
-         std::unique_ptr<Exec> exec, std::unique_ptr<Pool> pool, const EngineOptions& options);
+         std::unique_ptr<Exec> exec, std::unique_ptr<Pool> pool, std::unique_ptr<Pool> exact_pool,
+         const EngineOptions& options);
 
   GgufFile file_;
   Tokenizer tokenizer_;
@@ -95,9 +107,12 @@ class Engine {
   KvPlan kv_;
   MemoryPlan memory_;
   std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Pool> exact_pool_;  // or none
+  std::vector<KvGroup> exact_groups_;
   PrefixTree prefixes_;
   Workspace workspace_;
   std::vector<std::byte* const*> pages_;
+  std::vector<std::byte* const*> exact_pages_;
   std::vector<uint32_t> n_rows_;
   std::vector<TokenKey> keys_;
 };

@@ -170,6 +170,8 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
   TRY_OK(check_prompt(engine, engine.n_ctx() - sequence.length() + hooks.n_held, ids));
   TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim));
   const SoftIndex index = index_soft(soft, ids.size(), engine.config().hidden_dim);
+  std::optional<Sequence> exact;
+  if (sequence.length() == 0) exact = engine.new_exact_sequence();
   for (size_t at = hooks.n_held; at < ids.size();) {
     if (hooks.cancelled && hooks.cancelled()) return Ok{};
     const size_t end = batch_end(index, at, engine.max_rows(), ids.size());
@@ -190,7 +192,7 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
       if (hooks.every_row || i + 1 == ids.size()) row.wants = wants;
     }
     Sequence* one[] = {&sequence};
-    TRY_OK(engine.run(batch, one, hooks.observer));
+    TRY_OK(engine.run(batch, one, hooks.observer, exact ? &*exact : nullptr));
     if (hooks.after_batch) hooks.after_batch();
     at = end;
   }

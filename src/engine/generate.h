@@ -68,7 +68,8 @@ Status check_prompt(const Engine& engine, size_t room, std::span<const int32_t> 
 // Reads `ids` behind what the sequence holds (but for the first hooks.n_held), in batches of the
 // engine's size; the last row's logits are in engine.logits() afterwards. Positions of soft rows
 // count from the first of `ids`. Errors as check_prompt for what is left of the context,
-// check_soft_rows and Engine::run.
+// check_soft_rows and Engine::run. With PromptKv::kExact an empty sequence's prompt attends to its
+// own rows in F32.
 Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> ids, Wants wants,
                    std::span<const SoftRows> soft = {}, const PromptHooks& hooks = {});
 

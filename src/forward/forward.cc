@@ -88,6 +88,8 @@ class ForwardPass {
 void ForwardPass::check() const {
   CHECK(m_ > 0 && m_ <= work_.limits().max_rows);
   CHECK(cache_.places.size() == config_.n_layers && cache_.groups.size() <= work_.kv_rows_.size());
+  CHECK(cache_.exact_groups.empty() || (cache_.exact_groups.size() == cache_.groups.size() &&
+                                        cache_.exact_pages.size() == cache_.pages.size()));
   size_t n_outputs = 0;
   for (size_t r = 0; r < m_; ++r) {
     const BatchRow& row = batch_.rows[r];
@@ -184,10 +186,15 @@ void ForwardPass::prepare_rows() {
       const BatchRow& row = batch_.rows[r];
       const uint32_t window = config_.sliding_window;
       KvRow& target = rows[r];
-      target.pages = cache_.pages[row.sequence * cache_.groups.size() + group];
+      const size_t table = row.sequence * cache_.groups.size() + group;
+      target.pages = cache_.pages[table];
       target.position = row.position;
       target.begin = sliding && row.position + 1 > window ? row.position + 1 - window : 0;
       target.end = sliding ? work_.block_end_[r] : row.position + 1;
+      if (!cache_.exact_groups.empty()) {
+        work_.exact_rows_[group][r] = target;
+        work_.exact_rows_[group][r].pages = cache_.exact_pages[table];
+      }
     }
   }
 }
@@ -244,6 +251,11 @@ void ForwardPass::keys_and_values(uint32_t i) {
   const std::span<const KvRow> rows = std::span(work_.kv_rows_[place.group]).first(m_);
   const std::optional<size_t> bad = store_kv(exec_, cache_.groups[place.group].layout, place.layer,
                                              rows, work_.k_.data(), work_.v_.data());
+  if (!cache_.exact_groups.empty()) {
+    const std::span<const KvRow> exact = std::span(work_.exact_rows_[place.group]).first(m_);
+    (void)store_kv(exec_, cache_.exact_groups[place.group].layout, place.layer, exact,
+                   work_.k_.data(), work_.v_.data());  // bad rows are the same
+  }
   if (bad && !bad_) bad_ = BadRow{*bad, i};
 }
 
@@ -276,9 +288,12 @@ void ForwardPass::attention(uint32_t i) {
   observe("q_rotated", at, work_.q_.data(), m_, q_dim);
   if (owner) keys_and_values(i);
 
-  const std::span<const KvRow> rows = std::span(work_.kv_rows_[place.group]).first(m_);
-  attend(exec_, {cache_.groups[place.group].layout, place.layer, config_.n_heads}, rows,
-         work_.q_.data(), work_.attention_, work_.attn_.data());
+  const bool exact = !cache_.exact_groups.empty();
+  const auto& read = exact ? work_.exact_rows_ : work_.kv_rows_;
+  const KvGroup& group = (exact ? cache_.exact_groups : cache_.groups)[place.group];
+  const std::span<const KvRow> rows = std::span(read[place.group]).first(m_);
+  attend(exec_, {group.layout, place.layer, config_.n_heads}, rows, work_.q_.data(),
+         work_.attention_, work_.attn_.data());
   observe("sdpa_out", at, work_.attn_.data(), m_, q_dim);
   observe_input("attn_output", i, work_.attn_.data(), m_, q_dim);
   product(input(work_.attn_.data(), m_, q_dim, {&w.o}),

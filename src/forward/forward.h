@@ -28,6 +28,10 @@ struct CacheView {
   std::span<const KvGroup> groups;
   std::span<const KvPlace> places;           // [layer]; a layer that shares KV has its donor's
   std::span<std::byte* const* const> pages;  // [sequence, group]: page tables (KvRow::pages)
+  // A second cache of the same layers, or none: it is written as well, and attention reads it.
+  // Same groups in another format, same sequences.
+  std::span<const KvGroup> exact_groups = {};
+  std::span<std::byte* const* const> exact_pages = {};
 };
 
 // A named value inside the pass, for traces, importance matrices and profiles.

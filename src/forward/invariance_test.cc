@@ -135,7 +135,7 @@ const Case kCases[] = {
     {"ple_f32", kPle, FileType::kF32, KvFormat::kF32, KvFormat::kF32},
     {"dense_q8_0_f16_tq8", kDense, FileType::kQ8_0, KvFormat::kF16, KvFormat::kTq8},
     {"moe_f32_tq8_tq4", kMoe, FileType::kF32, KvFormat::kTq8, KvFormat::kTq4},
-    {"ple_q8_0_tq3_5_tq2_5", kPle, FileType::kQ8_0, KvFormat::kTq3_5, KvFormat::kTq2_5},
+    {"ple_q8_0_tq3_5_tq2_5", kPle, FileType::kQ8_0, KvFormat::kTq3Half, KvFormat::kTq2Half},
     {"ple_q5_1_f16", kPle, FileType::kQ5_1, KvFormat::kF16, KvFormat::kF16},
 };
 INSTANTIATE_TEST_SUITE_P(All, Invariance, testing::ValuesIn(kCases),

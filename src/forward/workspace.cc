@@ -92,6 +92,7 @@ Workspace::Workspace(const Weights& weights, const Exec& exec, const WorkspaceLi
   expert_matrices_.reserve(config.n_experts);
   jobs_.reserve(config.n_experts);
   kv_rows_.assign(kMaxGroups, std::vector<KvRow>(rows));
+  exact_rows_ = kv_rows_;
   block_end_.resize(rows);
   output_rows_.resize(limits.max_outputs * sizes.hidden);
   hidden_.resize(limits.max_outputs * sizes.hidden);

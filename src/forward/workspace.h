@@ -68,11 +68,12 @@ class Workspace {
   std::vector<PackedMatrix> expert_matrices_;
   std::vector<MatmulJob> jobs_;
   std::vector<ActivationBlock> blocks_;
-  std::vector<std::vector<KvRow>> kv_rows_;  // [group][rows]
-  std::vector<uint32_t> block_end_;          // [rows]: one past the image block, or the position
-  std::vector<float> output_rows_;           // [outputs, hidden]
-  std::vector<float> logits_;                // [outputs, vocab]
-  std::vector<float> hidden_;                // [outputs, hidden]
+  std::vector<std::vector<KvRow>> kv_rows_;     // [group][rows]
+  std::vector<std::vector<KvRow>> exact_rows_;  // the same in CacheView::exact_pages
+  std::vector<uint32_t> block_end_;             // [rows]: one past the image block, or the position
+  std::vector<float> output_rows_;              // [outputs, hidden]
+  std::vector<float> logits_;                   // [outputs, vocab]
+  std::vector<float> hidden_;                   // [outputs, hidden]
   AttentionScratch attention_;
 };
 

@@ -36,8 +36,8 @@ enum class KvFormat : uint8_t {
   kTq4,
   kTq3,
   kTq2,
-  kTq3_5,
-  kTq2_5,
+  kTq3Half,
+  kTq2Half,
 };
 
 struct KvFormatInfo {
@@ -74,7 +74,7 @@ inline constexpr KvFormatInfo kKvFormats[] = {
     {KvFormat::kTq8, "tq8", 16, 256, 4, true},    {KvFormat::kTq6, "tq6", 12, 256, 4, true},
     {KvFormat::kTq5, "tq5", 10, 256, 4, true},    {KvFormat::kTq4, "tq4", 8, 256, 4, true},
     {KvFormat::kTq3, "tq3", 6, 256, 4, true},     {KvFormat::kTq2, "tq2", 4, 256, 4, true},
-    {KvFormat::kTq3_5, "tq3.5", 7, 256, 4, true}, {KvFormat::kTq2_5, "tq2.5", 5, 256, 4, true},
+    {KvFormat::kTq3Half, "tq3.5", 7, 256, 4, true}, {KvFormat::kTq2Half, "tq2.5", 5, 256, 4, true},
 };
 
 constexpr const KvFormatInfo& kv_format_info(KvFormat format) {

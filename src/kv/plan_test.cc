@@ -96,8 +96,8 @@ TEST(KvPlan, WhatCannotBeIsRefused) {
   EXPECT_EQ(
       refusal(KvFormat::kTq4, 80),
       "cache of layer 0: head size for tq4: a power of two from 16 to 512 expected, found 80");
-  EXPECT_NE(refusal(KvFormat::kTq2_5, 1024), "accepted");
-  EXPECT_EQ(refusal(KvFormat::kTq2_5, 512), "accepted");
+  EXPECT_NE(refusal(KvFormat::kTq2Half, 1024), "accepted");
+  EXPECT_EQ(refusal(KvFormat::kTq2Half, 512), "accepted");
   EXPECT_EQ(refusal(KvFormat::kQ8_0, 48),
             "cache of layer 0: head size for q8_0: a multiple of 32 expected, found 48");
 }

@@ -178,8 +178,8 @@ constexpr AttentionKernel kKernels[] = {
     tiled_kernel_for<CodeRow<KvFormat::kTq4, 4>>(),
     tiled_kernel_for<CodeRow<KvFormat::kTq3, 3>>(),
     tiled_kernel_for<CodeRow<KvFormat::kTq2, 2>>(),
-    tiled_kernel_for<PairRow<KvFormat::kTq3_5, 7>>(),
-    tiled_kernel_for<PairRow<KvFormat::kTq2_5, 5>>(),
+    tiled_kernel_for<PairRow<KvFormat::kTq3Half, 7>>(),
+    tiled_kernel_for<PairRow<KvFormat::kTq2Half, 5>>(),
 };
 constexpr SoftmaxKernels kSoftmax = {softmax, merge};
 

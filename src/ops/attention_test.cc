@@ -134,8 +134,8 @@ const Case kCases[] = {
     {"tq6_tq5_heads_4_2_dim_256", {4, 2, 256}, KvFormat::kTq6, KvFormat::kTq5},
     {"tq4_heads_8_2_dim_128", {8, 2, 128}, KvFormat::kTq4, KvFormat::kTq4},
     {"tq3_tq2_heads_3_1_dim_64", {3, 1, 64}, KvFormat::kTq3, KvFormat::kTq2},
-    {"tq3_5_tq2_5_heads_4_1_dim_512", {4, 1, 512}, KvFormat::kTq3_5, KvFormat::kTq2_5},
-    {"tq2_5_tq3_heads_2_2_dim_16", {2, 2, 16}, KvFormat::kTq2_5, KvFormat::kTq3},
+    {"tq3_5_tq2_5_heads_4_1_dim_512", {4, 1, 512}, KvFormat::kTq3Half, KvFormat::kTq2Half},
+    {"tq2_5_tq3_heads_2_2_dim_16", {2, 2, 16}, KvFormat::kTq2Half, KvFormat::kTq3},
 };
 
 // Windows that begin and end inside, at and across the splits; single rows, runs of a prompt, and a

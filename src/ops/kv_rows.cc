@@ -121,8 +121,8 @@ constexpr KvRowCodec kCodecs[] = {
     tq_codec<KvFormat::kTq4>(),
     tq_codec<KvFormat::kTq3>(),
     tq_codec<KvFormat::kTq2>(),
-    tq_codec<KvFormat::kTq3_5>(),
-    tq_codec<KvFormat::kTq2_5>(),
+    tq_codec<KvFormat::kTq3Half>(),
+    tq_codec<KvFormat::kTq2Half>(),
 };
 
 void load(KvFormat format, const std::byte* codes, const std::byte* norms, size_t n, float* row) {

@@ -170,8 +170,8 @@ const TurboQuant& TurboQuant::of(KvFormat format) {
   static const TurboQuant kTq4(4, 16, 0);
   static const TurboQuant kTq3(3, 8, 0);
   static const TurboQuant kTq2(2, 4, 0);
-  static const TurboQuant kTq3_5(7, 11, 11);
-  static const TurboQuant kTq2_5(5, 5, 6);
+  static const TurboQuant kTq3Half(7, 11, 11);
+  static const TurboQuant kTq2Half(5, 5, 6);
   switch (format) {
     case KvFormat::kTq8:
       return kTq8;
@@ -185,13 +185,13 @@ const TurboQuant& TurboQuant::of(KvFormat format) {
       return kTq3;
     case KvFormat::kTq2:
       return kTq2;
-    case KvFormat::kTq3_5:
-      return kTq3_5;
+    case KvFormat::kTq3Half:
+      return kTq3Half;
     default:
       break;
   }
-  CHECK(format == KvFormat::kTq2_5);
-  return kTq2_5;
+  CHECK(format == KvFormat::kTq2Half);
+  return kTq2Half;
 }
 
 bool TurboQuant::encode(const float* row, size_t d, std::byte* codes, std::byte* norms) const {

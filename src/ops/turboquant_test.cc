@@ -13,7 +13,7 @@ namespace {
 
 constexpr KvFormat kFormats[] = {KvFormat::kTq8,   KvFormat::kTq6,  KvFormat::kTq5,
                                  KvFormat::kTq4,   KvFormat::kTq3,  KvFormat::kTq2,
-                                 KvFormat::kTq3_5, KvFormat::kTq2_5};
+                                 KvFormat::kTq3Half, KvFormat::kTq2Half};
 
 struct Encoded {
   std::vector<std::byte> codes;
@@ -59,7 +59,7 @@ std::vector<uint32_t> indices(KvFormat format, const Encoded& encoded, size_t d)
       const size_t at = c * bits + b;
       code |= (static_cast<uint32_t>(encoded.codes[at / 8]) >> (at % 8) & 1) << b;
     }
-    const uint32_t second = format == KvFormat::kTq3_5 ? 11 : 6;
+    const uint32_t second = format == KvFormat::kTq3Half ? 11 : 6;
     if (codec.values_per_code() == 2) {
       result.push_back(code / second);
       result.push_back(code % second);
@@ -106,16 +106,16 @@ const KnownAnswer kKnown[] = {
     {KvFormat::kTq8, 512, {195, 161, 140, 165, 93, 194, 113, 140}, 67155, 0xd3ff431a, 0.00004385},
     {KvFormat::kTq2, 256, {2, 1, 2, 2, 0, 2, 1, 3}, 403, 0x74ecc755, 0.1166136},
     {KvFormat::kTq3, 256, {5, 3, 5, 5, 1, 5, 3, 7}, 942, 0x70fcbffb, 0.0343413},
-    {KvFormat::kTq2_5, 256, {3, 2, 3, 3, 0, 4, 2, 5}, 602, 0x28404ebe, 0.0656458},
-    {KvFormat::kTq3_5, 256, {6, 4, 7, 6, 2, 7, 5, 9}, 1345, 0x29e67bda, 0.0203669},
+    {KvFormat::kTq2Half, 256, {3, 2, 3, 3, 0, 4, 2, 5}, 602, 0x28404ebe, 0.0656458},
+    {KvFormat::kTq3Half, 256, {6, 4, 7, 6, 2, 7, 5, 9}, 1345, 0x29e67bda, 0.0203669},
     {KvFormat::kTq5, 256, {19, 14, 21, 20, 6, 21, 14, 27}, 4152, 0x25c0537b, 0.0024677},
     {KvFormat::kTq6, 256, {39, 28, 43, 40, 12, 42, 29, 54}, 8421, 0x5d9d11e5, 0.00060471},
     {KvFormat::kTq5, 512, {24, 20, 17, 20, 11, 24, 14, 17}, 8172, 0xc24d2bf4, 0.0025397},
     {KvFormat::kTq6, 512, {48, 40, 35, 41, 23, 48, 28, 35}, 16590, 0x5f99ff89, 0.00064194},
     {KvFormat::kTq2, 512, {3, 2, 2, 2, 1, 3, 1, 2}, 802, 0x9730351c, 0.1173985},
     {KvFormat::kTq3, 512, {6, 5, 4, 5, 2, 6, 3, 4}, 1851, 0x30b1d678, 0.0347079},
-    {KvFormat::kTq2_5, 512, {3, 3, 2, 3, 1, 4, 2, 3}, 1195, 0xb0d57468, 0.0689331},
-    {KvFormat::kTq3_5, 512, {8, 7, 6, 7, 3, 8, 4, 6}, 2632, 0xfb610601, 0.0206225},
+    {KvFormat::kTq2Half, 512, {3, 3, 2, 3, 1, 4, 2, 3}, 1195, 0xb0d57468, 0.0689331},
+    {KvFormat::kTq3Half, 512, {8, 7, 6, 7, 3, 8, 4, 6}, 2632, 0xfb610601, 0.0206225},
 };
 
 class Known : public testing::TestWithParam<KnownAnswer> {};
@@ -182,8 +182,8 @@ TEST(TurboQuant, DotProductsAreThoseOfTheRotatedRow) {
 // Every value of the rotated row is -1/16: the error is that of the scaled value 1.
 TEST(TurboQuant, OneHotRowHasTheErrorOfOne) {
   const std::pair<KvFormat, double> expected[] = {
-      {KvFormat::kTq2, 0.26053},   {KvFormat::kTq2_5, 0.02771}, {KvFormat::kTq3, 0.05953},
-      {KvFormat::kTq3_5, 0.03198}, {KvFormat::kTq4, 0.00332},   {KvFormat::kTq5, 0.00238},
+      {KvFormat::kTq2, 0.26053},   {KvFormat::kTq2Half, 0.02771}, {KvFormat::kTq3, 0.05953},
+      {KvFormat::kTq3Half, 0.03198}, {KvFormat::kTq4, 0.00332},   {KvFormat::kTq5, 0.00238},
       {KvFormat::kTq6, 0.00066},   {KvFormat::kTq8, 7.5e-5}};
   std::vector<float> row(256);
   row[0] = 1;
@@ -259,8 +259,8 @@ struct Optimum {
   double error;
 };
 
-constexpr Optimum kOptima[] = {{KvFormat::kTq2, 0.1174818},   {KvFormat::kTq2_5, 0.0689594},
-                               {KvFormat::kTq3, 0.0345478},   {KvFormat::kTq3_5, 0.0192195},
+constexpr Optimum kOptima[] = {{KvFormat::kTq2, 0.1174818},   {KvFormat::kTq2Half, 0.0689594},
+                               {KvFormat::kTq3, 0.0345478},   {KvFormat::kTq3Half, 0.0192195},
                                {KvFormat::kTq4, 0.0095010},   {KvFormat::kTq5, 0.00250467},
                                {KvFormat::kTq6, 0.000644240}, {KvFormat::kTq8, 0.0000411851}};
 
