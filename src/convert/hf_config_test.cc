@@ -178,7 +178,7 @@ const BadConfig kBadConfigs[] = {
     {"layer_type", "/text_config/layer_types/3", "linear_attention", "layer_types[3]"},
     {"kv_heads", "/text_config/num_key_value_heads", 3, "a divisor of 16"},
     {"odd_head", "/text_config/head_dim", 255,
-     "head_dim, layer 0: an even number from 2 to 1024 expected, found 255"},
+     "head_dim, layer 0: a multiple of 16 up to 512 expected, found 255"},
     {"no_heads", "/text_config/num_attention_heads", 0,
      "num_attention_heads: 1 to 1073741824 expected, found 0"},
     {"no_context", "/text_config/max_position_embeddings", 0,

@@ -25,6 +25,10 @@
 
 namespace hf2q {
 
+// Head sizes that attention reads, whatever the format: multiples of kHeadDimStep up to kMaxHeadDim.
+inline constexpr uint32_t kMaxHeadDim = 512;
+inline constexpr uint32_t kHeadDimStep = 16;
+
 enum class KvFormat : uint8_t {
   kF32,
   kF16,
@@ -59,7 +63,7 @@ struct KvFormatInfo {
   }
   // Whether rows of this length can be kept, and what is expected of it otherwise.
   constexpr bool holds(size_t head_dim) const {
-    if (rotated) return head_dim >= 16 && head_dim <= 512 && std::has_single_bit(head_dim);
+    if (rotated) return head_dim >= 16 && head_dim <= kMaxHeadDim && std::has_single_bit(head_dim);
     return head_dim > 0 && (norm_block == 0 || head_dim % norm_block == 0);
   }
   constexpr std::string_view held_sizes() const {

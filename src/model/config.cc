@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "base/quote.h"
+#include "kv/page_layout.h"
 
 namespace hf2q {
 namespace {
 
 constexpr uint32_t kMaxLayers = 512;
-constexpr uint32_t kMaxHeadDim = 1024;
 constexpr uint32_t kMaxExperts = 1024;
 constexpr uint32_t kMaxDim = 1U << 24;
 constexpr uint32_t kMaxSize = 1U << 30;
@@ -203,9 +203,10 @@ struct Validator {
 
   Status layer(const Config& config, uint32_t i) const {
     const LayerConfig& layer = config.layers[i];
-    if (layer.head_dim == 0 || layer.head_dim > kMaxHeadDim || layer.head_dim % 2 != 0) {
+    if (layer.head_dim == 0 || layer.head_dim > kMaxHeadDim || layer.head_dim % kHeadDimStep != 0) {
       return bad_in_layer(i, layer.sliding ? keys.head_dim_swa : keys.head_dim_full,
-                          "an even number from 2 to 1024", layer.head_dim);
+                          fmt::format("a multiple of {} up to {}", kHeadDimStep, kMaxHeadDim),
+                          layer.head_dim);
     }
     if (layer.n_kv_heads == 0 || config.n_heads % layer.n_kv_heads != 0) {
       return bad_in_layer(i, keys.n_kv_heads, fmt::format("a divisor of {}", config.n_heads),

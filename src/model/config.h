@@ -18,7 +18,7 @@ namespace hf2q {
 struct LayerConfig {
   bool sliding = false;     // attends to the last `sliding_window` positions, else to all
   uint32_t n_kv_heads = 0;  // divides n_heads
-  uint32_t head_dim = 0;    // of Q, K and V; even
+  uint32_t head_dim = 0;    // of Q, K and V; a multiple of kHeadDimStep up to kMaxHeadDim
   uint32_t ffn_dim = 0;
   // The layer whose K and V this one reads: itself, or for the last layers of a model with shared
   // KV the last layer of the same type that owns some.
@@ -83,8 +83,9 @@ struct ConfigKeys {
 };
 
 // Checks of one configuration, whatever it was read from: sizes within bounds, head counts that
-// divide, even head sizes, experts used <= experts, KV donors of the right shape, finite numbers.
-// The message begins with `where` and the key: "FILE: KEY: 1 to 512 expected, found 0".
+// divide, head sizes that attention reads, experts used <= experts, KV donors of the right shape,
+// finite numbers. The message begins with `where` and the key: "FILE: KEY: 1 to 512 expected, found
+// 0".
 Status validate(const Config& config, const ConfigKeys& keys, const std::string& where);
 
 // From the metadata of a `gemma4` file. The vocabulary size is the number of tokens, in a file

@@ -80,7 +80,7 @@ class AttentionPass {
         head_dim_(shape.layout.head_dim),
         group_(shape.n_heads / shape.layout.n_kv_heads) {
     CHECK(kernels_.k != nullptr && kernels_.v != nullptr);
-    CHECK(shape.n_heads % shape.layout.n_kv_heads == 0 && head_dim_ % 16 == 0);
+    CHECK(shape.n_heads % shape.layout.n_kv_heads == 0 && head_dim_ % kHeadDimStep == 0);
     CHECK(head_dim_ <= kMaxHeadDim && kv_format_info(shape.layout.k_format).holds(head_dim_) &&
           kv_format_info(shape.layout.v_format).holds(head_dim_));
     CHECK(thread_floats(head_dim_) <= scratch.per_thread_);

@@ -17,7 +17,6 @@ struct KvRun {
 };
 
 constexpr size_t kMaxQueries = 16;  // of one call
-constexpr size_t kMaxHeadDim = 512;
 
 // Of rotated formats the rotated rows are meant: q has to be rotated as well, and what is
 // accumulated to be rotated back. 8 bytes behind the last row may be read and have to be there.
