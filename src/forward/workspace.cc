@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 #include "ops/rope.h"
 
@@ -10,9 +12,6 @@ namespace {
 
 // Rotary factors from here on mean that a pair does not turn (files have 1e30).
 constexpr float kNoRotation = 1e20F;
-// Most groups that a model can fall into: sliding and full layers, each with one shape, and a
-// margin for models whose layers of one type differ.
-constexpr size_t kMaxGroups = 8;
 
 struct Sizes {
   size_t hidden;
@@ -22,13 +21,24 @@ struct Sizes {
   size_t max_cols;  // of a quantized input, for all rows together
   size_t ple;
   size_t n_pairs;
+  size_t n_groups;  // of the cache, at most
   uint32_t max_head_dim;
 };
+
+// Layers that agree in window and shape are one group (kv/page_layout.h).
+size_t count_groups(const Config& config) {
+  std::set<std::tuple<bool, uint32_t, uint32_t>> kinds;
+  for (const LayerConfig& layer : config.layers) {
+    kinds.emplace(layer.sliding, layer.n_kv_heads, layer.head_dim);
+  }
+  return kinds.size();
+}
 
 Sizes sizes_of(const Config& config, size_t rows) {
   Sizes sizes = {};
   sizes.hidden = config.hidden_dim;
   sizes.n_pairs = rows * config.n_experts_used;
+  sizes.n_groups = count_groups(config);
   for (const LayerConfig& layer : config.layers) {
     sizes.q_dim = std::max(sizes.q_dim, size_t{config.n_heads} * layer.head_dim);
     sizes.kv_dim = std::max(sizes.kv_dim, size_t{layer.n_kv_heads} * layer.head_dim);
@@ -91,7 +101,7 @@ Workspace::Workspace(const Weights& weights, const Exec& exec, const WorkspaceLi
   expert_begin_.resize(config.n_experts + 1);
   expert_matrices_.reserve(config.n_experts);
   jobs_.reserve(config.n_experts);
-  kv_rows_.assign(kMaxGroups, std::vector<KvRow>(rows));
+  kv_rows_.assign(sizes.n_groups, std::vector<KvRow>(rows));
   exact_rows_ = kv_rows_;
   block_end_.resize(rows);
   output_rows_.resize(limits.max_outputs * sizes.hidden);
@@ -109,7 +119,7 @@ uint64_t Workspace::bytes(const Config& config, size_t n_threads, const Workspac
       (config.n_experts > 0 ? rows * sizes.hidden : 0) +
       limits.max_outputs * (2 * sizes.hidden + config.vocab_size);
   return floats * sizeof(float) + (sizes.max_cols / 32 + 1) * sizeof(ActivationBlock) +
-         kMaxGroups * rows * sizeof(KvRow) + rows * sizeof(uint32_t) +
+         2 * sizes.n_groups * rows * sizeof(KvRow) + rows * sizeof(uint32_t) +
          AttentionScratch(n_threads, config.n_heads, sizes.max_head_dim, limits.n_ctx).bytes();
 }
 
