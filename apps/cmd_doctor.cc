@@ -81,8 +81,8 @@ Result<Report> examine() {
   report.instruction_sets = known_instruction_sets(report.machine);
   report.warnings = warnings_for(report.machine);
   if (report.machine.memory_available > 4 * kMeasuredBytes) {
-    Exec exec;
-    TRY(bandwidth, read_bandwidth(exec, kMeasuredBytes));
+    TRY(exec, Exec::create(0));
+    TRY(bandwidth, read_bandwidth(*exec, kMeasuredBytes));
     report.bandwidth = bandwidth;
   }
   return report;

@@ -94,6 +94,7 @@ void add_model_flags(Command& command, ModelFlags& flags) {
       .show_default()
       .group(group);
   command.add_option("-t,--threads", flags.n_threads, "Threads (default: one per processor)")
+      .range(1, Exec::kMaxThreads)
       .group(group);
   command
       .add_option("--cache-type-k", flags.k_format,

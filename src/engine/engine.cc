@@ -94,7 +94,7 @@ Result<MemoryPlan> Engine::plan(const std::string& path, const EngineOptions& op
   TRY(config, read_config(file));
   TRY(kv, plan_cache(config, options.kv_formats));
   TRY(weights, plan_weights(file, {options.mmap, {}}));
-  const size_t n_threads = options.n_threads > 0 ? options.n_threads : Exec(0).n_threads();
+  const size_t n_threads = options.n_threads > 0 ? options.n_threads : Exec::default_threads();
   return plan_memory(config, kv, weights, n_threads, options);
 }
 
@@ -103,7 +103,7 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::string& path,
   TRY(file, GgufFile::open(path));
   TRY(vocabulary, read_gguf_vocabulary(file));
   TRY(tokenizer, Tokenizer::create(std::move(vocabulary), path));
-  auto exec = std::make_unique<Exec>(options.n_threads);
+  TRY(exec, Exec::create(options.n_threads));
   TRY(weights, load_weights(file, {options.mmap, options.on_progress}, *exec));
   TRY(kv, plan_cache(weights.config, options.kv_formats));
   TRY(memory, plan_memory(weights.config, kv, weights.resident_bytes, exec->n_threads(), options));

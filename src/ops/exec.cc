@@ -1,6 +1,7 @@
 #include "ops/exec.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/check.h"
 #include "base/parallel.h"
@@ -23,14 +24,38 @@ void cpu_relax() {
 
 }  // namespace
 
-Exec::Exec(size_t n_threads, Isa isa) : isa_(isa) {
+size_t Exec::default_threads() {
+  return std::min(usable_processors(), kMaxThreads);
+}
+
+Result<std::unique_ptr<Exec>> Exec::create(size_t n_threads) {
+  std::unique_ptr<Exec> exec(new Exec(NoWorkers{}, cpu_isa()));
+  TRY_OK(exec->start(n_threads));
+  return exec;
+}
+
+Exec::Exec(size_t n_threads, Isa isa) : Exec(NoWorkers{}, isa) {
   CHECK(isa <= cpu_isa());
-  const size_t n_processors = usable_processors();
-  if (n_threads == 0) n_threads = n_processors;
+  CHECK(start(n_threads).ok());
+}
+
+// Threads that were made before a failure end with the Exec.
+Status Exec::start(size_t n_threads) {
+  if (n_threads > kMaxThreads) {
+    return error(ErrorCode::kInvalidArgument, "threads: 1 to {} expected, found {}", kMaxThreads,
+                 n_threads);
+  }
+  if (n_threads == 0) n_threads = default_threads();
   // With more threads than processors a spinning one keeps a working one from running.
-  spin_limit_ = n_threads <= n_processors ? kWorkerSpins : 0;
+  spin_limit_ = n_threads <= usable_processors() ? kWorkerSpins : 0;
   workers_.reserve(n_threads - 1);
-  for (size_t i = 1; i < n_threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (size_t i = 1; i < n_threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error& refused) {
+    return error(ErrorCode::kOutOfMemory, "threads: {} expected, the system gives {} ({})",
+                 n_threads, workers_.size() + 1, refused.what());
+  }
+  return Ok{};
 }
 
 Exec::~Exec() {

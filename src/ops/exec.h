@@ -12,18 +12,27 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
+#include "base/result.h"
 #include "ops/cpu_isa.h"
 
 namespace hf2q {
 
 class Exec {
  public:
+  static constexpr size_t kMaxThreads = 1024;
+
   // `n_threads` counts the calling thread; 0 means one per processor that this process may use.
-  // `isa` may be lower than the machine's (tests), not higher (CHECKed).
+  // kInvalidArgument: more than kMaxThreads; kOutOfMemory: the system gives fewer.
+  static Result<std::unique_ptr<Exec>> create(size_t n_threads);
+  // What 0 threads stand for.
+  static size_t default_threads();
+  // The same for a number that is known to be had (CHECKed). `isa` may be lower than the machine's
+  // (tests), not higher (CHECKed).
   explicit Exec(size_t n_threads = 0, Isa isa = cpu_isa());
   ~Exec();
   Exec(const Exec&) = delete;
@@ -62,6 +71,9 @@ class Exec {
     }
   }
 
+  struct NoWorkers {};  // chooses the constructor that start() follows
+  Exec(NoWorkers, Isa isa) : isa_(isa) {}
+  Status start(size_t n_threads);
   void run_region(size_t count, size_t grain, RangeFunction function, const void* body);
   void run_ranges(const Region& region, size_t thread);
   void work(size_t thread);

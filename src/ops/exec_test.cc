@@ -1,6 +1,8 @@
 #include "ops/exec.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -78,6 +80,28 @@ TEST(CpuIsa, NamesComeBack) {
 TEST(Exec, TakesALowerIsa) {
   EXPECT_EQ(Exec(1, Isa::kScalar).isa(), Isa::kScalar);
   EXPECT_EQ(Exec(1).isa(), cpu_isa());
+}
+
+TEST(Exec, RefusesMoreThreadsThanItsBound) {
+  const auto refused = Exec::create(Exec::kMaxThreads + 1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().message, "threads: 1 to 1024 expected, found 1025");
+}
+
+// A stack that no machine has room for: the system refuses the first worker.
+TEST(Exec, SaysWhenTheSystemGivesFewerThreads) {
+  pthread_attr_t usual;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  pthread_attr_t huge = usual;
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 46), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  const auto refused = Exec::create(3);
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_THAT(refused.error().message,
+              testing::StartsWith("threads: 3 expected, the system gives 1 ("));
 }
 
 }  // namespace
