@@ -256,10 +256,12 @@ class Evaluator {
       TRY(kept, filtered_items(stmt, *items));
       items = std::move(kept);
     }
+    TRY_OK(rt_.spend(256));
+    Value* memory = rt_.make_loop_memory();
     for (size_t i = 0; i < items->items.size(); ++i) {
       TRY_OK(rt_.spend());
       push_frame(top());
-      assign("loop", Value::loop(std::make_shared<const Loop>(Loop{items, i})));
+      assign("loop", Value::loop(std::make_shared<const Loop>(Loop{items, i, memory})));
       TRY_OK(assign_target(*stmt.target, items->items[i]));
       TRY(flow, exec_block(stmt.body));
       frames_.pop_back();

@@ -11,7 +11,13 @@
 // Statements: if, for (with filter, else, loop.*, break, continue), set (names, tuples, namespace
 // attributes, blocks), macro, raw, comments; generation blocks are transparent.
 // Not there, and refused while parsing: include, import, extends, block, call, do, with, * and **
-// arguments, recursive loops. Lists and dicts cannot be changed, as in transformers' sandbox.
+// arguments, recursive loops; of the filters center, filesizeformat, pprint, random, slice,
+// truncate, urlencode, urlize, wordwrap and xmlattr. Of the methods of strings, center, encode,
+// isdecimal, isidentifier, isprintable, istitle, ljust, maketrans, rfind, rindex, rjust, translate
+// and zfill are undefined, and an error where they are called. format() takes no attributes or
+// items of its arguments and no formats but s, d, x, f and %; striptags knows the entities amp, lt,
+// gt, quot, apos, nbsp and numbers.
+// Lists and dicts cannot be changed, as in transformers' sandbox.
 //
 // A template is untrusted: it reaches no file, clock or network; its size, nesting, work and output
 // are limited, and what goes beyond is an error. Every error names the line. Half a MiB of stack is
@@ -38,7 +44,7 @@ struct Limits {
       200;  // of brackets, operators and blocks in the text, and of lists and dicts
   size_t max_call_depth = 500;      // of nested statements and expressions while rendering
   uint64_t max_steps = 10'000'000;  // evaluated nodes and loop turns, and 64 bytes of text each
-  size_t max_output_bytes = size_t{64} << 20;  // also of any string on the way
+  size_t max_output_bytes = size_t{16} << 20;  // also of any string on the way
 };
 
 struct RenderOptions {

@@ -223,6 +223,76 @@ Result<Value> filter_format(Runtime& rt, const Value& self, const Args& args) {
   return format_percent(rt, text, args.positional);
 }
 
+// Without what begins with `open` and ends with `close`, each found from the start anew.
+Status cut_out(Runtime& rt, std::string_view open, std::string_view close, std::string& text) {
+  while (true) {
+    TRY_OK(rt.spend(2 * text.size()));
+    const size_t begin = text.find(open);
+    const size_t end = begin == text.npos ? text.npos : text.find(close, begin);
+    if (end == text.npos) return Ok{};
+    text.erase(begin, end + close.size() - begin);
+  }
+}
+
+// The code point that an entity (between & and ;) stands for, or 0.
+char32_t entity(std::string_view name) {
+  static constexpr std::pair<std::string_view, char32_t> kNames[] = {
+      {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}, {"nbsp", 0xA0}};
+  for (const auto& [known, c] : kNames) {
+    if (name == known) return c;
+  }
+  if (!name.starts_with('#')) return 0;
+  name.remove_prefix(1);
+  const bool hex = name.starts_with('x') || name.starts_with('X');
+  if (hex) name.remove_prefix(1);
+  uint32_t number = 0;
+  const char* end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data(), end, number, hex ? 16 : 10);
+  const bool valid = parsed.ec == std::errc() && parsed.ptr == end && number < 0x110000 &&
+                     (number < 0xD800 || number > 0xDFFF);
+  return valid ? number : 0;
+}
+
+std::string without_entities(std::string_view text) {
+  constexpr size_t kLongest = 12;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = std::min(text.find('&', at), text.size());
+    out += text.substr(at, begin - at);
+    at = begin;
+    if (begin == text.size()) break;
+    const size_t length = text.substr(begin + 1, kLongest).find(';');
+    const char32_t c = length == text.npos ? 0 : entity(text.substr(begin + 1, length));
+    if (c == 0) {
+      out += text[at++];
+    } else {
+      append_utf8(out, c);
+      at = begin + length + 2;
+    }
+  }
+  return out;
+}
+
+// Comments and tags go, runs of white space become one space, entities what they stand for.
+Result<Value> filter_striptags(Runtime& rt, const Value& self, const Args&) {
+  TRY(text, str_of(rt, self));
+  TRY_OK(cut_out(rt, "<!--", "-->", text));
+  TRY_OK(cut_out(rt, "<", ">", text));
+  TRY_OK(rt.spend(16 * text.size()));
+  std::string joined;
+  for (const std::string_view word : split_space(text, SIZE_MAX)) {
+    if (!joined.empty()) joined += ' ';
+    joined += word;
+  }
+  return rt.make_string(without_entities(joined));
+}
+
+Result<Value> filter_wordcount(Runtime& rt, const Value& self, const Args&) {
+  TRY(text, str_of(rt, self));
+  TRY_OK(rt.spend(text.size()));
+  return Value::integer(static_cast<int64_t>(count_words(text)));
+}
+
 // ---- numbers ----
 
 Result<Value> truncated(Runtime& rt, double value) {
@@ -417,6 +487,64 @@ Result<Value> filter_unique(Runtime& rt, const Value& self, const Args& args) {
   return list_of_items(rt, std::move(kept));
 }
 
+// Rows of `linecount` items; the last one is filled up with `fill_with` where that is given.
+Result<Value> filter_batch(Runtime& rt, const Value& self, const Args& args) {
+  TRY(list, items_of(rt, self));
+  TRY(count, integer_or(rt, args.positional[0], 0));
+  if (count < 1 || count > 100'000) {
+    return rt.fail("batch: 1 to 100000 items expected, found {}", count);
+  }
+  std::vector<Value> rows;
+  const auto width = static_cast<size_t>(count);
+  for (size_t at = 0; at < list->items.size(); at += width) {
+    const auto begin = list->items.begin() + static_cast<std::ptrdiff_t>(at);
+    std::vector<Value> row(
+        begin, begin + static_cast<std::ptrdiff_t>(std::min(width, list->items.size() - at)));
+    if (args.positional[1].given()) row.resize(width, args.positional[1]);
+    TRY(value, rt.make_list(std::move(row)));
+    rows.push_back(std::move(value));
+  }
+  return rt.make_list(std::move(rows));
+}
+
+// One group as a pair whose items are also called grouper and list; the grouper is the first
+// item's.
+Result<Value> make_group(Runtime& rt, std::vector<Value> items, const Value& attribute,
+                         const Value& otherwise) {
+  TRY(grouper, attribute_of(rt, items.front(), attribute));
+  if (grouper.is(Kind::kUndefined)) grouper = otherwise;
+  TRY(list, rt.make_list(std::move(items)));
+  TRY(pair, rt.make_list({std::move(grouper), std::move(list)}, true));
+  auto group = std::make_shared<List>(pair.as_list());
+  group->group = true;
+  return Value::list(std::move(group));
+}
+
+Result<Value> filter_groupby(Runtime& rt, const Value& self, const Args& args) {
+  TRY(list, items_of(rt, self));
+  const Value& attribute = args.positional[0];
+  const Value& otherwise = args.positional[1];
+  TRY(items, keyed(rt, *list, attribute, args.positional[2].truthy()));
+  for (Keyed& item : items) {
+    if (item.key.is(Kind::kUndefined)) item.key = otherwise;
+  }
+  TRY_OK(sort_keyed(rt, items, false));
+  std::vector<Value> groups;
+  std::vector<Value> group;
+  for (size_t i = 0; i < items.size(); ++i) {
+    group.push_back(items[i].item);
+    bool goes_on = i + 1 < items.size();
+    if (goes_on) {
+      TRY(same, equal(rt, items[i].key, items[i + 1].key));
+      goes_on = same;
+    }
+    if (goes_on) continue;
+    TRY(value, make_group(rt, std::exchange(group, {}), attribute, otherwise));
+    groups.push_back(std::move(value));
+  }
+  return rt.make_list(std::move(groups));
+}
+
 const Value* named(const Args& args, std::string_view name) {
   for (const auto& [key, value] : args.named) {
     if (key == name) return &value;
@@ -490,6 +618,7 @@ Result<Value> filter_select(Runtime& rt, const Value& self, const Args& args) {
 constexpr Function kFilters[] = {
     {"abs", "", filter_abs},
     {"attr", "name!", filter_attr},
+    {"batch", "linecount! fill_with", filter_batch},
     {"capitalize", "", filter_text<capitalize>},
     {"count", "", filter_length},
     {"d", "default_value boolean", filter_default},
@@ -501,6 +630,7 @@ constexpr Function kFilters[] = {
     {"float", "default", filter_float},
     {"forceescape", "", filter_escape},
     {"format", "...", filter_format},
+    {"groupby", "attribute! default case_sensitive", filter_groupby},
     {"indent", "width first blank", filter_indent},
     {"int", "default base", filter_int},
     {"items", "", filter_items},
@@ -522,12 +652,14 @@ constexpr Function kFilters[] = {
     {"selectattr", "...", filter_select<true, true>},
     {"sort", "reverse case_sensitive attribute", filter_sort},
     {"string", "", filter_string},
+    {"striptags", "", filter_striptags},
     {"sum", "attribute start", filter_sum},
     {"title", "", filter_title},
     {"tojson", "ensure_ascii indent separators sort_keys", filter_tojson},
     {"trim", "chars", filter_trim},
     {"unique", "case_sensitive attribute", filter_unique},
     {"upper", "", filter_text<upper>},
+    {"wordcount", "", filter_wordcount},
 };
 
 }  // namespace

@@ -123,6 +123,45 @@ Result<Value> str_rsplit(Runtime& rt, const Value& self, const Args& args) {
   return new_strings(rt, split_right(text, separator, limit));
 }
 
+// Before the first separator (or the last), the separator, and behind it.
+template <bool kRight>
+Result<Value> str_partition(Runtime& rt, const Value& self, const Args& args) {
+  const std::string_view text = self.as_string();
+  TRY(separator, text_argument(rt, args.positional[0]));
+  if (separator.empty()) return rt.fail("partition: the separator is empty");
+  TRY_OK(rt.spend(text.size()));
+  if (kRight) TRY_OK(rt.spend(text.size() * std::min<size_t>(separator.size(), 1 << 20)));
+  std::vector<std::string_view> pieces =
+      kRight ? split_right(text, separator, 1) : split(text, separator, 1);
+  if (pieces.size() == 2) {
+    pieces.insert(pieces.begin() + 1, separator);
+  } else {
+    pieces.insert(kRight ? pieces.begin() : pieces.end(), 2, std::string_view());
+  }
+  TRY(list, new_strings(rt, pieces));
+  return rt.make_list(list.as_list().items, true);
+}
+
+Result<Value> str_expandtabs(Runtime& rt, const Value& self, const Args& args) {
+  const Value& given = args.positional[0];
+  if (given.given() && !given.is_integral()) {
+    return rt.fail("expandtabs: an integer expected, found {}", given.type_name());
+  }
+  const int64_t size = given.given() ? std::max<int64_t>(given.as_int(), 0) : 8;
+  if (size > 1000) return rt.fail("expandtabs: at most 1000 columns expected, found {}", size);
+  const std::string& text = self.as_string();
+  TRY_OK(rt.spend(16 * text.size()));
+  const size_t tabs = count(text, "\t");
+  if (tabs * static_cast<size_t>(size) > rt.limits().max_output_bytes) {
+    return rt.fail("expandtabs: more than {} bytes", rt.limits().max_output_bytes);
+  }
+  return rt.make_string(expand_tabs(text, static_cast<size_t>(size)));
+}
+
+Result<Value> str_format(Runtime& rt, const Value& self, const Args& args) {
+  return format_fields(rt, self.as_string(), args);
+}
+
 Result<Value> str_splitlines(Runtime& rt, const Value& self, const Args& args) {
   TRY_OK(rt.spend(16 * self.as_string().size()));
   return new_strings(rt, split_lines(self.as_string(), args.positional[0].truthy()));
@@ -270,6 +309,19 @@ Result<Value> loop_cycle(Runtime& rt, const Value& self, const Args& args) {
   return args.positional[self.as_loop().index0 % args.positional.size()];
 }
 
+// Whether the arguments are others than at the last call in this loop.
+Result<Value> loop_changed(Runtime& rt, const Value& self, const Args& args) {
+  TRY(now, rt.make_list(args.positional, true));
+  Value& last = *self.as_loop().last_changed;
+  bool same = !last.is(Kind::kUndefined);
+  if (same) {
+    TRY(still, equal(rt, last, now));
+    same = still;
+  }
+  if (!same) last = std::move(now);
+  return Value::boolean(!same);
+}
+
 // ---- globals ----
 
 Result<Value> global_range(Runtime& rt, const Value&, const Args& args) {
@@ -378,10 +430,16 @@ constexpr Method kMethods[] = {
     {Kind::kString, {"split", "sep maxsplit", str_split}},
     {Kind::kString, {"rsplit", "sep! maxsplit", str_rsplit}},
     {Kind::kString, {"splitlines", "keepends", str_splitlines}},
+    {Kind::kString, {"partition", "sep!", str_partition<false>}},
+    {Kind::kString, {"rpartition", "sep!", str_partition<true>}},
+    {Kind::kString, {"expandtabs", "tabsize", str_expandtabs}},
+    {Kind::kString, {"format", "...", str_format}},
     {Kind::kString, {"upper", "", str_map<upper>}},
     {Kind::kString, {"lower", "", str_map<lower>}},
     {Kind::kString, {"capitalize", "", str_map<capitalize>}},
     {Kind::kString, {"title", "", str_map<title>}},
+    {Kind::kString, {"swapcase", "", str_map<swap_case>}},
+    {Kind::kString, {"casefold", "", str_map<fold_case>}},
     {Kind::kString, {"startswith", "prefix!", str_affix<has_prefix>}},
     {Kind::kString, {"endswith", "suffix!", str_affix<has_suffix>}},
     {Kind::kString, {"removeprefix", "prefix!", str_removeprefix}},
@@ -410,6 +468,7 @@ constexpr Method kMethods[] = {
     {Kind::kDict, {"values", "", dict_values}},
     {Kind::kDict, {"items", "", dict_items}},
     {Kind::kDict, {"copy", "", copy}},
+    {Kind::kLoop, {"changed", "...", loop_changed}},
     {Kind::kLoop, {"cycle", "...", loop_cycle}},
 };
 

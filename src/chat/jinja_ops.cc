@@ -398,6 +398,10 @@ Result<Value> get_attribute(Runtime& rt, const Value& value, std::string_view na
     }
   }
   if (value.is(Kind::kLoop)) return loop_attribute(value.as_loop(), name);
+  if (value.is(Kind::kList) && value.as_list().group) {
+    if (name == "grouper") return value.as_list().items[0];
+    if (name == "list") return value.as_list().items[1];
+  }
   return Value::undefined(name);
 }
 

@@ -47,5 +47,8 @@ Result<Value> slice(Runtime& rt, const Value& value, const Value& start, const V
                     const Value& step);
 // `text % values`, with %s, %r, %d, %i, %x, %f and flags, width and precision.
 Result<Value> format_percent(Runtime& rt, std::string_view text, const std::vector<Value>& values);
+// text.format(arguments): {} {0} {name}, each with !s or !r and a format
+// [[fill]align][sign][0][width][,][.precision][s d x f %].
+Result<Value> format_fields(Runtime& rt, std::string_view text, const Args& args);
 
 }  // namespace hf2q::jinja

@@ -30,6 +30,8 @@ class Runtime {
   Result<Value> make_list(std::vector<Value> items, bool tuple = false);
   Result<Value> make_dict(std::vector<std::pair<Value, Value>> entries);
   Namespace& make_namespace() { return namespaces_.emplace_back(); }
+  // For one run of a loop (Loop::last_changed).
+  Value* make_loop_memory() { return &loop_memories_.emplace_back(); }
 
   template <class... Args>
   Error fail(fmt::format_string<Args...> text, Args&&... args) const {
@@ -48,6 +50,7 @@ class Runtime {
   const RenderOptions& options_;
   uint64_t steps_ = 0;
   std::deque<Namespace> namespaces_;  // all that were made: one may hold another, or itself
+  std::deque<Value> loop_memories_;   // the same of loops
 };
 
 // Arguments of a call. Before a function runs, bind() has put them in the order of its parameters.

@@ -104,6 +104,22 @@ TEST(Jinja, ReachesNoPythonInternals) {
   EXPECT_THAT(error_of("{{ range.__globals__['os'].system('id') }}"), HasSubstr("undefined"));
 }
 
+TEST(Jinja, NamesWhatItDoesNotHave) {
+  for (const char* filter : {"center", "filesizeformat", "pprint", "random", "slice", "truncate",
+                             "urlencode", "urlize", "wordwrap", "xmlattr"}) {
+    EXPECT_THAT(error_of(fmt::format("{{{{ 'a' | {} }}}}", filter)),
+                HasSubstr(fmt::format("no filter \"{}\"", filter)));
+  }
+  for (const char* method : {"center", "encode", "rfind", "translate", "zfill"}) {
+    EXPECT_THAT(error_of(fmt::format("{{{{ 'a'.{}() }}}}", method)),
+                HasSubstr(fmt::format("\"{}\" is undefined", method)));
+  }
+  EXPECT_THAT(error_of("{{ '{0.x}'.format(1) }}"),
+              HasSubstr("parts of an argument, as in \"0.x\""));
+  EXPECT_THAT(error_of("{{ '{:e}'.format(1.5) }}"), HasSubstr("format: \"e\" is not supported"));
+  EXPECT_THAT(error_of("{{ '{:{}}'.format(1, 2) }}"), HasSubstr("a field inside of a field"));
+}
+
 TEST(Jinja, StrftimeNowNeedsADateAndKnownConversions) {
   const auto parsed = Template::parse("{{ strftime_now('%Y') }}");
   ASSERT_TRUE(parsed.ok());
@@ -183,7 +199,9 @@ TEST(JinjaHostile, WorkIsBounded) {
       "endfor %}",
       "{% set a = 'a ' * 400000 %}{% for i in range(1000) %}{% set b = a.split() %}{% endfor %}",
       "{{ range(100000) | list | unique | list | length }}",
-      "{{ range(50000) | reverse | sort | length }}"};
+      "{{ range(50000) | reverse | sort | length }}", "{{ ('<a>' * 100000) | striptags }}",
+      "{{ range(50000) | reverse | groupby(0) | length if false else range(50000) | batch(1) | "
+      "batch(1) | batch(1) | length }}"};
   for (const char* text : kTemplates) {
     EXPECT_THAT(error_of(text, tight()), HasSubstr("more than 200000 steps")) << text;
   }
@@ -198,12 +216,16 @@ TEST(JinjaHostile, OutputAndStringsAreBounded) {
                               "{{ ('x' * 10000) | replace('x', 'y' * 1000) }}",
                               "{% set a = 'x' * 600000 %}{{ a }}{{ a }}",
                               "{% set a = 'x' * 600000 %}{{ [a, a] | join }}",
-                              "{% set a = 'x' * 600000 %}{{ [a, a] | tojson }}"};
+                              "{% set a = 'x' * 600000 %}{{ [a, a] | tojson }}",
+                              "{{ ('\t' * 10000).expandtabs(1000) }}",
+                              "{% set a = 'x' * 600000 %}{{ '{}{}'.format(a, a) }}"};
   for (const char* text : kTemplates) {
     EXPECT_THAT(error_of(text, tight()), HasSubstr("more than 1000000 bytes")) << text;
   }
-  EXPECT_THAT(error_of("{{ 'x' * 1000000000 }}"), HasSubstr("more than 67108864 bytes"));
+  EXPECT_THAT(error_of("{{ 'x' * 1000000000 }}"), HasSubstr("more than 16777216 bytes"));
   EXPECT_THAT(error_of("{{ '%999999d' % 1 }}"), HasSubstr("too large"));
+  EXPECT_THAT(error_of("{{ '{:999999}'.format(1) }}"), HasSubstr("too large"));
+  EXPECT_THAT(error_of("{{ '{:.101f}'.format(1) }}"), HasSubstr("too large"));
 }
 
 TEST(JinjaHostile, SharedValuesThatAreExponentialInPrintAreBounded) {

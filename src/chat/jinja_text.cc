@@ -78,6 +78,17 @@ bool is_space_piece(std::string_view one) {
   return is_space(decode_code_point(one));
 }
 
+bool is_word_part(char32_t c) {
+  if (c < 0x80) return to_lower(c) != c || to_upper(c) != c || (c >= '0' && c <= '9') || c == '_';
+  if (c < 0x100) {
+    static constexpr std::u32string_view kOthers =
+        U"\u00aa\u00b2\u00b3\u00b5\u00b9\u00ba\u00bc\u00bd\u00be";
+    return (c >= 0xC0 && c != 0xD7 && c != 0xF7) || kOthers.find(c) != kOthers.npos;
+  }
+  return !is_space(c) && !(c >= 0x2000 && c <= 0x206F) && !(c >= 0x3000 && c <= 0x303F) &&
+         c != 0xFFFD;
+}
+
 bool is_line_end(char32_t c) {
   return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
          c == 0x2029;
@@ -189,6 +200,49 @@ std::string capitalize(std::string_view text) {
   if (text.empty()) return {};
   const size_t first = code_point_bytes(text, 0);
   return upper(text.substr(0, first)) + lower(text.substr(first));
+}
+
+std::string swap_case(std::string_view text) {
+  return mapped(text, [](char32_t c) { return to_lower(c) != c ? to_lower(c) : to_upper(c); });
+}
+
+std::string fold_case(std::string_view text) {
+  // Small letters with a folded form of their own: micro, long s, final sigma; and sharp s.
+  const std::string folded = mapped(text, [](char32_t c) -> char32_t {
+    if (c == 0xB5) return 0x3BC;
+    if (c == 0x17F) return 's';
+    return c == 0x3C2 ? 0x3C3 : to_lower(c);
+  });
+  return replace(folded, "\u00df", "ss", SIZE_MAX);
+}
+
+std::string expand_tabs(std::string_view text, size_t size) {
+  std::string out;
+  size_t column = 0;
+  for (const std::string_view one : code_points(text)) {
+    if (one == "\t") {
+      const size_t spaces = size == 0 ? 0 : size - column % size;
+      out.append(spaces, ' ');
+      column += spaces;
+    } else {
+      out += one;
+      column = one == "\n" || one == "\r" ? 0 : column + 1;
+    }
+  }
+  return out;
+}
+
+size_t count_words(std::string_view text) {
+  size_t n = 0;
+  bool in_word = false;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view one = text.substr(at, code_point_bytes(text, at));
+    const bool is_part = is_word_part(decode_code_point(one));
+    if (is_part && !in_word) ++n;
+    in_word = is_part;
+    at += one.size();
+  }
+  return n;
 }
 
 size_t find(std::string_view text, std::string_view needle, size_t from) {

@@ -30,6 +30,14 @@ char32_t to_lower(char32_t code_point);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);
+std::string swap_case(std::string_view text);
+std::string fold_case(std::string_view text);
+
+// Tabs as spaces up to the next column that is a multiple of `size`; 0 drops them.
+std::string expand_tabs(std::string_view text, size_t size);
+// Runs of letters, digits and underscores. Above Latin-1 everything counts as a letter but white
+// space and the blocks of general and CJK punctuation.
+size_t count_words(std::string_view text);
 
 // Position of `needle` at or after `from`, npos where there is none; linear in both sizes.
 size_t find(std::string_view text, std::string_view needle, size_t from = 0);

@@ -96,6 +96,7 @@ class Value {
 struct List {
   std::vector<Value> items;
   bool tuple = false;  // only str() tells them apart
+  bool group = false;  // of groupby: the items are also its grouper and list
   size_t depth = 1;    // 1 + the deepest item
 };
 
@@ -113,6 +114,7 @@ struct Namespace {
 struct Loop {
   std::shared_ptr<const List> items;
   size_t index0;
+  Value* last_changed;  // arguments of the last loop.changed(), which the Runtime keeps
 };
 
 struct Function;
