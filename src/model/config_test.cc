@@ -42,5 +42,22 @@ TEST(ReadConfig, RefusesHeadSizesThatAttentionDoesNotRead) {
   EXPECT_EQ(complaint(test::small_file(test::small_config({1, 1}))), "");
 }
 
+TEST(LoadWeights, RefusesRopeFactorsThatDoNotAscendFromAboveZero) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const auto said = [](std::vector<float> factors) {
+    factors.resize(8, 1e30F);
+    return complaint(test::small_file(test::small_config({1, 1}), {}, factors));
+  };
+  EXPECT_EQ(said({1, 1, 2}), "");
+  EXPECT_EQ(
+      said({1, std::numeric_limits<float>::infinity(), 1e30F}),
+      "m.gguf: rope_freqs.weight: ascending numbers above 0 expected, found 1e+30 at 2 behind "
+      "inf");
+  for (const float bad : {kNan, 0.0F, -1.0F, 0.5F}) {
+    EXPECT_THAT(said({1, bad}), HasSubstr(fmt::format("found {} at 1 behind 1", bad)));
+  }
+  EXPECT_THAT(said({kNan}), HasSubstr("found nan at 0"));
+}
+
 }  // namespace
 }  // namespace hf2q

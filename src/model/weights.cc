@@ -92,6 +92,7 @@ class WeightLoader {
   void add_rows(const GgufTensor& tensor, size_t first_row, size_t rows, PackedMatrix& target);
   void add_table(const std::string& name, size_t rows, size_t cols, RowTable& target);
   void add_globals();
+  void check_rope_factors();
   void add_layer(uint32_t i);
   bool any_layer_has(const std::string& name) const;
   bool needs_v(const LayerConfig& layer) const;
@@ -223,7 +224,10 @@ void WeightLoader::add_globals() {
   add_floats("output_norm.weight", hidden, weights_.output_norm);
   const bool any_full =
       std::ranges::any_of(config.layers, [](const auto& l) { return !l.sliding; });
-  if (any_full) add_floats("rope_freqs.weight", config.head_dim_full / 2, weights_.rope_factors);
+  if (any_full) {
+    add_floats("rope_freqs.weight", config.head_dim_full / 2, weights_.rope_factors);
+    if (!failure_) check_rope_factors();
+  }
   if (config.ple_dim == 0) return;
   const size_t width = size_t{config.ple_dim} * config.n_layers;
   add_table("per_layer_token_embd.weight", config.vocab_size, width, weights_.ple_embedding);
@@ -342,6 +346,23 @@ void WeightLoader::add_layer(uint32_t i) {
     add_matrix(blk + "inp_gate.weight", config.ple_dim, hidden, w.ple_gate);
     add_matrix(blk + "proj.weight", hidden, config.ple_dim, w.ple_proj);
     add_floats(blk + "post_norm.weight", hidden, w.ple_post_norm);
+  }
+}
+
+// The pairs that turn come first, so that a pass can leave out the others.
+void WeightLoader::check_rope_factors() {
+  const GgufTensor* tensor = file_.find_tensor("rope_freqs.weight");
+  std::vector<float> factors(tensor->n_elements());
+  row_codec(type_of(*tensor)).decode(tensor->data.data(), factors.size(), factors.data());
+  float before = 0;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (!(factors[i] > 0 && factors[i] >= before)) {
+      return note(error(ErrorCode::kCorrupt,
+                        "{}: rope_freqs.weight: ascending numbers above 0 expected, found {} at {} "
+                        "behind {}",
+                        file_.path(), factors[i], i, before));
+    }
+    before = factors[i];
   }
 }
 

@@ -91,8 +91,8 @@ struct LoadOptions {
 // Bytes that load_weights would allocate. Errors as load_weights.
 Result<uint64_t> plan_weights(const GgufFile& file, const LoadOptions& options);
 
-// kNotFound or kCorrupt naming the tensor, the expected and the found shape; kUnsupported for a
-// type without a kernel; kOutOfMemory with the bytes needed.
+// kNotFound or kCorrupt naming the tensor, the expected and the found shape or rope factor;
+// kUnsupported for a type without a kernel; kOutOfMemory with the bytes needed.
 Result<Weights> load_weights(const GgufFile& file, const LoadOptions& options, Exec& exec);
 
 }  // namespace hf2q
