@@ -141,21 +141,122 @@ const Case kCases[] = {
 INSTANTIATE_TEST_SUITE_P(All, Invariance, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(InvarianceOfImages, ABlockIsTheSameWhateverComesBeforeItInTheBatch) {
-  const Golden golden(kMoe);
-  TestModel model(kMoe, {});
-  const nlohmann::json& vision = golden.json()["vision"];
-  const auto ids = vision["token_ids"].get<std::vector<int32_t>>();
-  RunOptions options;
-  options.soft_rows = golden.tensor("vision.soft_tokens");
-  options.soft_at = vision["image_block"][0].get<size_t>();
-  options.soft_block = true;
-  const std::vector<float> expected = model.run(ids, options);
-  for (const size_t chunk : {1, 7, 64}) {
-    options.chunk = chunk;
-    EXPECT_TRUE(same_bits(model.run(ids, options), expected)) << chunk;
+// A prompt with an image whose rows see each other.
+class InvarianceOfImages : public Invariance {
+ protected:
+  InvarianceOfImages() {
+    const Golden golden(kMoe);
+    const nlohmann::json& vision = golden.json()["vision"];
+    ids_ = vision["token_ids"].get<std::vector<int32_t>>();
+    image_.soft_rows = golden.tensor("vision.soft_tokens");
+    image_.soft_at = vision["image_block"][0].get<size_t>();
+    image_.soft_block = true;
+  }
+  std::vector<int32_t> part(size_t begin, size_t end) const {
+    return {ids_.begin() + static_cast<ptrdiff_t>(begin),
+            ids_.begin() + static_cast<ptrdiff_t>(end)};
+  }
+  // Of `all`, the logits of the positions from `begin` on.
+  std::vector<float> behind(const std::vector<float>& all, size_t begin) const {
+    const size_t n_vocab = all.size() / ids_.size();
+    return {all.begin() + static_cast<ptrdiff_t>(begin * n_vocab), all.end()};
+  }
+  // Adds the prompt, behind `before` other tokens, as a sequence of the batch.
+  void add(Batch& batch, uint32_t sequence, const std::vector<int32_t>& before,
+           size_t hidden_dim) const {
+    const size_t n_soft = image_.soft_rows.size() / hidden_dim;
+    for (size_t i = 0; i < before.size() + ids_.size(); ++i) {
+      BatchRow row;
+      row.sequence = sequence;
+      row.position = static_cast<uint32_t>(i);
+      row.token = i < before.size() ? before[i] : ids_[i - before.size()];
+      const size_t at = before.size() + image_.soft_at;
+      if (i >= at && i < at + n_soft) {
+        row.token = 0;
+        row.soft = static_cast<int32_t>(i - at);
+        row.block = 0;
+      }
+      row.wants = Wants::kLogits;
+      batch.rows.push_back(row);
+    }
+  }
+
+  std::vector<int32_t> ids_;
+  RunOptions image_;
+};
+
+TEST_P(InvarianceOfImages, ChunksThreadsAndPages) {
+  TestModel whole(GetParam().folder, setup());
+  const std::vector<float> expected = whole.run(ids_, image_);
+  RunOptions causal = image_;
+  causal.soft_block = false;
+  EXPECT_FALSE(same_bits(whole.run(ids_, causal), expected)) << "the block has no effect";
+  for (const uint32_t page_positions : {1U, 4U, 32U}) {
+    for (const size_t n_threads : {1, 2}) {
+      TestSetup changed = setup();
+      changed.page_positions = page_positions;
+      changed.n_threads = n_threads;
+      TestModel model(GetParam().folder, changed);
+      for (const size_t chunk : {1, 7, 64, 512}) {
+        image_.chunk = chunk;
+        EXPECT_TRUE(same_bits(model.run(ids_, image_), expected))
+            << "pages of " << page_positions << ", " << n_threads << " threads, chunks of "
+            << chunk;
+      }
+    }
   }
 }
+
+// A text, the prompt, and the prompt behind other tokens: in one batch as each alone.
+TEST_P(InvarianceOfImages, OthersInTheBatch) {
+  TestModel model(GetParam().folder, setup());
+  const std::vector<int32_t> text = tokens(40, 1);
+  const std::vector<int32_t> before = tokens(13, 2);
+  std::vector<int32_t> shifted = before;
+  shifted.insert(shifted.end(), ids_.begin(), ids_.end());
+  RunOptions shifted_image = image_;
+  shifted_image.soft_at += before.size();
+  std::vector<float> expected = model.run(text);
+  for (const auto& alone : {model.run(ids_, image_), model.run(shifted, shifted_image)}) {
+    expected.insert(expected.end(), alone.begin(), alone.end());
+  }
+  Batch batch;
+  batch.soft_rows = image_.soft_rows;
+  for (uint32_t i = 0; i < text.size(); ++i) {
+    batch.rows.push_back({0, i, text[i], -1, -1, Wants::kLogits});
+  }
+  add(batch, 1, {}, model.config().hidden_dim);
+  add(batch, 2, before, model.config().hidden_dim);
+  std::vector<Sequence> sequences;
+  for (int s = 0; s < 3; ++s) sequences.push_back(model.new_sequence());
+  Sequence* pointers[] = {&sequences[0], &sequences[1], &sequences[2]};
+  EXPECT_TRUE(same_bits(model.step(batch, pointers), expected));
+}
+
+// Forks just before the image and behind it, while the original goes another way.
+TEST_P(InvarianceOfImages, AfterAFork) {
+  TestModel model(GetParam().folder, setup());
+  const std::vector<float> whole = model.run(ids_, image_);
+  const size_t end = image_.soft_at + image_.soft_rows.size() / model.config().hidden_dim;
+  Sequence sequence = model.new_sequence();
+  (void)model.run(part(0, image_.soft_at), sequence);
+  Sequence before = sequence.fork();
+  RunOptions rest = image_;
+  rest.soft_at = 0;
+  (void)model.run(part(image_.soft_at, end), sequence, rest);
+  Sequence behind_image = sequence.fork();
+  (void)model.run(tokens(30, 9), sequence);
+  EXPECT_TRUE(same_bits(model.run(part(image_.soft_at, ids_.size()), before, rest),
+                        behind(whole, image_.soft_at)));
+  EXPECT_TRUE(same_bits(model.run(part(end, ids_.size()), behind_image), behind(whole, end)));
+}
+
+const Case kImageCases[] = {
+    {"moe_f32", kMoe, FileType::kF32, KvFormat::kF32, KvFormat::kF32},
+    {"moe_q8_0_f16_tq8", kMoe, FileType::kQ8_0, KvFormat::kF16, KvFormat::kTq8},
+};
+INSTANTIATE_TEST_SUITE_P(All, InvarianceOfImages, testing::ValuesIn(kImageCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace hf2q
