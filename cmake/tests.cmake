@@ -26,6 +26,14 @@ foreach(shard RANGE 3)
 endforeach()
 
 if(NOT HF2Q_FUZZ)
+  # A program of its own: it replaces operator new.
+  add_executable(hf2q_forward_allocations tests/alloc/forward_allocations.cc)
+  target_include_directories(hf2q_forward_allocations PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(hf2q_forward_allocations PRIVATE hf2q_core GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
+  target_compile_definitions(hf2q_forward_allocations PRIVATE
+    HF2Q_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data" HF2Q_MODELS="${CMAKE_SOURCE_DIR}/models")
+  add_test(NAME unit.forward_allocations COMMAND hf2q_forward_allocations --gtest_brief=1)
+
   # A conversation of 8,000 tokens here, of 100,000 in `scripts/test --long`.
   add_executable(hf2q_long_conversation tests/long/long_conversation.cc)
   target_include_directories(hf2q_long_conversation PRIVATE ${CMAKE_SOURCE_DIR}/tests)

@@ -82,13 +82,17 @@ class TestModel {
     return {plan_.groups, plan_.places, pages_};
   }
 
+  std::optional<BadRow> forward(const Batch& batch, const CacheView& cache) {
+    return hf2q::forward(exec_, *weights_, batch, cache, *workspace_);
+  }
+
   // Reserves, runs and commits; the logits of the rows that want them.
   std::vector<float> step(const Batch& batch, std::span<Sequence* const> sequences,
                           const Observer* observer = nullptr) {
     std::vector<uint32_t> n_rows(sequences.size());
     for (const BatchRow& row : batch.rows) ++n_rows[row.sequence];
     for (size_t s = 0; s < sequences.size(); ++s) EXPECT_FALSE(sequences[s]->reserve(n_rows[s]));
-    EXPECT_FALSE(forward(exec_, *weights_, batch, view(sequences), *workspace_, observer));
+    EXPECT_FALSE(hf2q::forward(exec_, *weights_, batch, view(sequences), *workspace_, observer));
     for (size_t s = 0; s < sequences.size(); ++s) sequences[s]->commit(n_rows[s]);
     const std::span<const float> logits = workspace_->logits();
     return {logits.begin(), logits.end()};
