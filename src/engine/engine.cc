@@ -146,7 +146,10 @@ std::optional<Sequence> Engine::new_exact_sequence() {
 
 // Keeps what the batch has of a sequence.
 void Engine::commit(const Batch& batch, Sequence& sequence, uint32_t index) {
-  if (!sequence.is_attached()) return sequence.commit(n_rows_[index]);
+  const auto last = std::find_if(batch.rows.rbegin(), batch.rows.rend(),
+                                 [&](const BatchRow& row) { return row.sequence == index; });
+  const int32_t last_block = last == batch.rows.rend() ? -1 : last->block;
+  if (!sequence.is_attached()) return sequence.commit(n_rows_[index], {}, last_block);
   keys_.clear();
   for (const BatchRow& row : batch.rows) {
     if (row.sequence != index) continue;
@@ -154,7 +157,7 @@ void Engine::commit(const Batch& batch, Sequence& sequence, uint32_t index) {
     keys_.push_back(row.soft < 0 ? TokenKey::token(row.token)
                                  : batch.soft_keys[static_cast<size_t>(row.soft)]);
   }
-  sequence.commit(n_rows_[index], keys_);
+  sequence.commit(n_rows_[index], keys_, last_block);
 }
 
 // Room for n_rows_ in every sequence, or nowhere.
@@ -178,6 +181,12 @@ Status Engine::run(const Batch& batch, std::span<Sequence* const> sequences,
   n_rows_.assign(sequences.size(), 0);
   for (const BatchRow& row : batch.rows) {
     CHECK(row.sequence < sequences.size());
+    const bool is_first = n_rows_[row.sequence] == 0;
+    if (is_first && row.block >= 0 && row.block == sequences[row.sequence]->last_block()) {
+      return error(ErrorCode::kInvalidArgument,
+                   "block {}: all rows in one batch expected, found one more at position {}",
+                   row.block, row.position);
+    }
     ++n_rows_[row.sequence];
   }
   if (const KvStatus failed = reserve(sequences, exact)) return to_error(*failed);

@@ -22,7 +22,9 @@ struct BatchRow {
   int32_t token = 0;      // also looked up for per-layer inputs; 0 under a soft row
   int32_t soft = -1;      // row of Batch::soft_rows that replaces the embedding, or -1
   // Numbers a run of image rows that see each other in both directions on sliding layers, or -1.
-  // A run is never split over batches.
+  // A run is never split over batches. Runs that follow one another in a sequence have different
+  // numbers, in different batches too: Engine::run refuses a batch that begins with the number of
+  // the sequence's last row.
   int32_t block = -1;
   Wants wants = Wants::kNothing;
 };

@@ -15,6 +15,7 @@ Sequence::Sequence(Sequence&& other) noexcept
       options_(other.options_),
       length_(std::exchange(other.length_, 0)),
       reserved_(std::exchange(other.reserved_, 0)),
+      last_block_(std::exchange(other.last_block_, -1)),
       tables_(std::exchange(other.tables_, std::vector<Table>(pool_->n_groups()))),
       tree_(std::exchange(other.tree_, nullptr)),
       cursor_(std::exchange(other.cursor_, nullptr)),
@@ -28,6 +29,7 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(options_, other.options_);
   std::swap(length_, other.length_);
   std::swap(reserved_, other.reserved_);
+  std::swap(last_block_, other.last_block_);
   std::swap(tables_, other.tables_);
   std::swap(tree_, other.tree_);
   std::swap(cursor_, other.cursor_);
@@ -108,9 +110,10 @@ void Sequence::pass_windows() {
   }
 }
 
-void Sequence::commit(uint32_t n_accepted, std::span<const TokenKey> keys) {
+void Sequence::commit(uint32_t n_accepted, std::span<const TokenKey> keys, int32_t last_block) {
   CHECK(n_accepted <= reserved_);
   CHECK(!is_attached() || keys.size() == n_accepted);
+  if (n_accepted > 0) last_block_ = last_block;
   length_ += n_accepted;
   reserved_ = 0;
   cut_tables();
@@ -127,6 +130,7 @@ KvStatus Sequence::truncate(uint32_t new_length) {
     if (needed < first_resident(g)) return NotResident{g, needed, first_resident(g)};
   }
   length_ = new_length;
+  last_block_ = -1;
   cut_tables();
   if (is_attached()) move_cursor_back();
   return std::nullopt;
@@ -136,6 +140,7 @@ Sequence Sequence::fork() const {
   CHECK(reserved_ == 0);
   Sequence copy(*pool_, options_);
   copy.length_ = length_;
+  copy.last_block_ = last_block_;
   copy.tables_ = tables_;
   for (size_t g = 0; g < tables_.size(); ++g) {
     for (size_t i = tables_[g].first; i < tables_[g].ids.size(); ++i) {
@@ -158,6 +163,7 @@ void Sequence::drop() {
   }
   length_ = 0;
   reserved_ = 0;
+  last_block_ = -1;
   if (is_attached()) tree_->leave(cursor_);
   tree_ = nullptr;
   cursor_ = nullptr;

@@ -53,8 +53,11 @@ class Sequence {
   KvStatus reserve(uint32_t n_new);
 
   // Keeps the first `n_accepted` of the reserved tokens and closes the reservation. `keys` are
-  // theirs; CHECKs that an attached sequence gets that many.
-  void commit(uint32_t n_accepted, std::span<const TokenKey> keys = {});
+  // theirs; CHECKs that an attached sequence gets that many. `last_block` is the image block of the
+  // last one, or -1.
+  void commit(uint32_t n_accepted, std::span<const TokenKey> keys = {}, int32_t last_block = -1);
+  // The image block of the last token, as it was committed; -1 after truncate() and attach().
+  int32_t last_block() const { return last_block_; }
 
   // Attaches an empty sequence to a tree of its pool. It has the returned k first tokens of the
   // prompt `keys` then, whose rows it shares; nothing is allocated. Where a window kept it from
@@ -117,6 +120,7 @@ class Sequence {
   SequenceOptions options_;
   uint32_t length_ = 0;
   uint32_t reserved_ = 0;
+  int32_t last_block_ = -1;
   std::vector<Table> tables_;  // [groups]
 
   PrefixTree* tree_ = nullptr;
