@@ -161,7 +161,8 @@ class Chat {
       return !interrupted();
     };
     forget_interrupt();
-    Result<Generation> generation = conversation_.answer(prompt, options, interrupted);
+    options.cancelled = interrupted;
+    Result<Generation> generation = conversation_.answer(prompt, options);
     printer.finish();
     TRY(done, std::move(generation));
     fmt::print("\n");

@@ -73,9 +73,12 @@ struct ModelOptions {
   uint32_t context_tokens = 0;  // most tokens of one sequence; 0: what the model was made for
   uint32_t sequences = 1;       // that the default cache budget has room for, and run() at once
   uint32_t batch_tokens = 512;  // most tokens computed at once; costs memory, changes no result
-  size_t threads = 0;           // 0: one for each processor
-  std::string cache_k = "f16";  // format of cached K: f32, f16 or bf16
-  std::string cache_v = "f16";  // and of cached V
+  size_t threads = 0;           // at most 1024; 0: one for each processor
+  // Formats of cached K and V: f32 f16 bf16 q8_0 tq8 tq6 tq5 tq4 tq3 tq2 tq3.5 tq2.5. Fewer bits
+  // take less memory and are less exact; tq* are TurboQuant's, for head sizes that are powers of
+  // two.
+  std::string cache_k = "f16";
+  std::string cache_v = "f16";
   uint64_t cache_bytes = 0;   // budget of the cache; 0: full contexts, at most half of free memory
   bool keep_mapping = false;  // read tables of rows from the mapped file instead of copying them
   // Bytes of weights so far and in all, while they are loaded, from the calling thread.
@@ -125,6 +128,9 @@ struct GenerateOptions {
   // Text as soon as it is sure: whole UTF-8, no part of a stop string. False ends the answer.
   // Called on the calling thread; it may not call the model.
   std::function<bool(std::string_view text)> on_text = {};
+  // Before each batch of the prompt (ModelOptions::batch_tokens), on the calling thread; it may not
+  // call the model. False ends the reading: no answer, Finish::kCancelled, what was read is held.
+  std::function<bool()> on_prompt = {};
 };
 
 enum class Finish { kStop, kLength, kCancelled };
@@ -134,7 +140,7 @@ struct Answer {
   std::string text;             // control tokens left out; markers of thinking and tools stay
   Finish finish = Finish::kStop;
   size_t reused_tokens = 0;   // of the prompt that were not computed again
-  double prompt_seconds = 0;  // until the first token
+  double prompt_seconds = 0;  // until the prompt was read and the first token, if any, chosen
   double answer_seconds = 0;  // from the first token on
 };
 

@@ -63,14 +63,13 @@ size_t Conversation::begin_with(std::span<const TokenKey> keys) {
 
 // Reads the prompt up to `end`, with the soft rows before it.
 Status Conversation::read_until(std::span<const int32_t> prompt, size_t end,
-                                const GenerateOptions& options,
-                                const std::function<bool()>& cancelled) {
+                                const GenerateOptions& options) {
   if (sequence_.length() == end) return Ok{};
   std::vector<SoftRows> soft = options.soft;
   std::erase_if(soft, [&](const SoftRows& rows) { return rows.position >= end; });
   PromptHooks hooks;
   hooks.n_held = sequence_.length();
-  hooks.cancelled = cancelled;
+  hooks.cancelled = options.cancelled;
   return read_prompt(*engine_, sequence_, prompt.first(end), Wants::kNothing, soft, hooks);
 }
 
@@ -90,11 +89,10 @@ void Conversation::hold_answer(std::span<const int32_t> prompt, std::vector<Toke
   sequence_.mark(sequence_.length());
 }
 
-Result<Generation> Conversation::answer(std::span<const int32_t> prompt, GenerateOptions options,
-                                        const std::function<bool()>& cancelled) {
+Result<Generation> Conversation::answer(std::span<const int32_t> prompt, GenerateOptions options) {
   const size_t hidden_dim = engine_->config().hidden_dim;
   TRY_OK(check_prompt(*engine_, engine_->n_ctx(), prompt));
-  TRY_OK(check_soft_rows(options.soft, prompt.size(), hidden_dim));
+  TRY_OK(check_soft_rows(options.soft, prompt.size(), hidden_dim, engine_->max_rows()));
   const auto start = std::chrono::steady_clock::now();
   std::vector<TokenKey> keys = prompt_keys(prompt, options.soft, hidden_dim);
   n_reused_ = begin_with(keys);
@@ -102,7 +100,7 @@ Result<Generation> Conversation::answer(std::span<const int32_t> prompt, Generat
   hold(prompt, keys);
   // The last token is read by generate(), with the block that it belongs to.
   const size_t last = before_block(keys, prompt.size() - 1);
-  const Status read = read_until(prompt, last, options, cancelled);
+  const Status read = read_until(prompt, last, options);
   hold(prompt, keys);
   TRY_OK(read);
   if (ids_.size() < last) {

@@ -6,7 +6,6 @@
 // The same bits as a fresh sequence would give: a row depends on its own sequence alone.
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,10 +26,8 @@ class Conversation {
   Conversation& operator=(Conversation&&) = default;
 
   // Begins with as much of `prompt` as is held or in the tree, reads the rest and answers
-  // (options.n_held is set here). `cancelled` is asked before each batch of the prompt. Errors as
-  // check_prompt and generate(); what was read stays.
-  Result<Generation> answer(std::span<const int32_t> prompt, GenerateOptions options,
-                            const std::function<bool()>& cancelled = {});
+  // (options.n_held is set here). Errors as check_prompt and generate(); what was read stays.
+  Result<Generation> answer(std::span<const int32_t> prompt, GenerateOptions options);
 
   // Reads tokens behind those held, the first ones from the tree; engine.logits() are those behind
   // the last one.
@@ -49,8 +46,7 @@ class Conversation {
  private:
   friend Status append_all(Engine& engine, std::span<const ConversationPart> parts);
   size_t begin_with(std::span<const TokenKey> keys);
-  Status read_until(std::span<const int32_t> prompt, size_t end, const GenerateOptions& options,
-                    const std::function<bool()>& cancelled);
+  Status read_until(std::span<const int32_t> prompt, size_t end, const GenerateOptions& options);
   void hold_answer(std::span<const int32_t> prompt, std::vector<TokenKey> keys,
                    const Result<Generation>& generation);
   void hold(std::span<const int32_t> ids, std::span<const TokenKey> keys);

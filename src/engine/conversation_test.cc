@@ -132,8 +132,9 @@ TEST_F(ConversationTest, RefusesAPromptBeyondTheContextAndKeepsTheRest) {
 TEST_F(ConversationTest, CancelsBetweenBatches) {
   Conversation conversation(*engine_);
   int asked = 0;
-  const auto stopped =
-      value_of(conversation.answer(some_ids(100, 4), greedy(1), [&] { return ++asked == 3; }));
+  GenerateOptions options = greedy(1);
+  options.cancelled = [&] { return ++asked == 3; };
+  const auto stopped = value_of(conversation.answer(some_ids(100, 4), options));
   EXPECT_EQ(stopped.finish_reason, "cancelled");
   EXPECT_TRUE(stopped.token_ids.empty());
   EXPECT_EQ(conversation.ids().size(), 32);  // two batches of 16

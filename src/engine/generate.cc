@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/check.h"
 #include "sample/sample.h"
@@ -87,14 +88,16 @@ class TextStream {
 
  private:
   bool emit(const std::string& piece, std::string& text) {
+    if (refused_) return false;
     text += piece;
-    const bool go_on = piece.empty() || !options_.on_text || options_.on_text(piece);
-    return go_on && !stops_.stopped();
+    refused_ = !piece.empty() && options_.on_text && !options_.on_text(piece);
+    return !refused_ && !stops_.stopped();
   }
 
   StreamDecoder decoder_;
   StopMatcher stops_;
   const GenerateOptions& options_;
+  bool refused_ = false;  // on_text wants no more
 };
 
 Batch single(int32_t token, uint32_t position) {
@@ -124,7 +127,15 @@ Status check_prompt(const Engine& engine, size_t room, std::span<const int32_t> 
   return Ok{};
 }
 
-Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim) {
+Status check_finite(std::string_view what, std::span<const float> values) {
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (bad == values.end()) return Ok{};
+  return error(ErrorCode::kCorrupt, "{}: finite numbers expected, value {} is {}", what,
+               bad - values.begin(), *bad);
+}
+
+Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim,
+                       size_t max_rows) {
   for (const SoftRows& rows : soft) {
     const size_t end = size_t{rows.position} + rows.n_rows;
     if (end > n_prompt) {
@@ -135,6 +146,11 @@ Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t h
     if (rows.n_rows == 0) {
       return error(ErrorCode::kInvalidArgument,
                    "soft rows at {}: at least one row expected, found none", rows.position);
+    }
+    if (rows.block && rows.n_rows > max_rows) {
+      return error(ErrorCode::kInvalidArgument,
+                   "soft rows at {}: blocks of at most {} rows expected (-b), found {}",
+                   rows.position, max_rows, rows.n_rows);
     }
     if (rows.values.size() < rows.n_rows * hidden_dim) {
       return error(ErrorCode::kInvalidArgument, "soft rows [{}, {}): {} values expected, found {}",
@@ -168,18 +184,14 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
                    std::span<const SoftRows> soft, const PromptHooks& hooks) {
   CHECK(hooks.n_held <= sequence.length());
   TRY_OK(check_prompt(engine, engine.n_ctx() - sequence.length() + hooks.n_held, ids));
-  TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim));
+  TRY_OK(check_soft_rows(soft, ids.size(), engine.config().hidden_dim, engine.max_rows()));
   const SoftIndex index = index_soft(soft, ids.size(), engine.config().hidden_dim);
   std::optional<Sequence> exact;
   if (sequence.length() == 0) exact = engine.new_exact_sequence();
   for (size_t at = hooks.n_held; at < ids.size();) {
     if (hooks.cancelled && hooks.cancelled()) return Ok{};
     const size_t end = batch_end(index, at, engine.max_rows(), ids.size());
-    if (end - at > engine.max_rows()) {
-      return error(ErrorCode::kInvalidArgument,
-                   "soft rows: blocks of at most {} rows expected (-b), found {}",
-                   engine.max_rows(), end - at);
-    }
+    CHECK(end - at <= engine.max_rows());
     Batch batch;
     batch.soft_rows = index.values;
     batch.soft_keys = index.keys;
@@ -210,11 +222,18 @@ Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const 
   TRY(params, answer_params(engine, options.sampling));
   TRY(stops, StopMatcher::create(options.stops));
   CHECK(options.n_held == sequence.length() || options.n_held == 0);
+  const size_t before = sequence.length() - options.n_held;
   Generation result;
   const Clock::time_point start = Clock::now();
   PromptHooks hooks;
   hooks.n_held = options.n_held;
+  hooks.cancelled = options.cancelled;
   TRY_OK(read_prompt(engine, sequence, prompt, Wants::kLogits, options.soft, hooks));
+  result.prompt_seconds = seconds_since(start);
+  if (sequence.length() < before + prompt.size()) {
+    result.finish_reason = "cancelled";
+    return result;
+  }
   const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - sequence.length());
   TextStream stream(engine.tokenizer(), std::move(stops), options);
   SampleScratch scratch;

@@ -31,7 +31,10 @@ struct GenerateOptions {
   std::vector<SoftRows> soft;                // in the whole prompt
   SpecialText special = SpecialText::kHide;  // control tokens in the text
   size_t n_held = 0;  // first tokens of the prompt that the sequence holds, fewer than all
-  // Text as soon as it is sure: whole UTF-8, no part of a stop string. False ends the answer.
+  // Asked before each batch of the prompt; true: the rest is not read, and nothing is answered.
+  std::function<bool()> cancelled;
+  // Text as soon as it is sure: whole UTF-8, no part of a stop string. False ends the answer; it is
+  // not called again then.
   std::function<bool(std::string_view text)> on_text;
   // Every token before its text, but not the one that ends the turn. False ends the answer.
   std::function<bool(int32_t id)> on_token;
@@ -39,14 +42,16 @@ struct GenerateOptions {
 
 struct Generation {
   std::vector<int32_t> token_ids;  // the stop token included
-  std::string text;
+  std::string text;                // what on_text got
   std::string_view finish_reason;  // "stop", "length" or "cancelled"
-  double prompt_seconds = 0;       // until the first token
+  double prompt_seconds = 0;       // until the prompt was read and the first token, if any, chosen
   double answer_seconds = 0;       // from the first token on
 };
 
-// Checks of the soft rows against a prompt of n_prompt tokens: kInvalidArgument naming the range.
-Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim);
+// Checks of the soft rows against a prompt of n_prompt tokens, read in batches of max_rows:
+// kInvalidArgument naming the range, or the block that no batch can hold.
+Status check_soft_rows(std::span<const SoftRows> soft, size_t n_prompt, size_t hidden_dim,
+                       size_t max_rows);
 
 // What a prefix tree knows the prompt by. `soft` is as check_soft_rows wants it.
 std::vector<TokenKey> prompt_keys(std::span<const int32_t> ids, std::span<const SoftRows> soft = {},
@@ -60,6 +65,9 @@ struct PromptHooks {
   std::function<void()> after_batch;   // engine.logits() or engine.hidden() are those of the batch
   std::function<bool()> cancelled;     // asked before each batch; true: the rest is not read
 };
+
+// kCorrupt, naming the first of the values that is NaN or infinite.
+Status check_finite(std::string_view what, std::span<const float> values);
 
 // kInvalidArgument: an empty prompt, an id outside of the vocabulary, more than `room` tokens (with
 // both numbers).

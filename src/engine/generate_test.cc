@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "engine/test_engine.h"
@@ -21,7 +23,7 @@ SoftRows soft_rows(uint32_t position, uint32_t n_rows, float value = 0.5F) {
 }
 
 std::string complaint(const std::vector<SoftRows>& soft, size_t n_prompt = 10) {
-  const Status status = check_soft_rows(soft, n_prompt, kHidden);
+  const Status status = check_soft_rows(soft, n_prompt, kHidden, 8);
   if (status.ok()) return "";
   EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
   return status.error().message;
@@ -126,12 +128,12 @@ TEST_F(ReadPrompt, ABlockIsNeverSplit) {
   SoftRows block = soft_rows(2, 8);
   block.block = true;
   EXPECT_EQ(read(prompt(12), {block}), "") << "cut before the block";
-  block = soft_rows(2, 9);
+  block = soft_rows(12, 9);
   block.block = true;
-  Sequence sequence = engine().new_sequence();
-  const Status status = read_prompt(engine(), sequence, prompt(12), Wants::kLogits, {&block, 1});
-  ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().message, HasSubstr("blocks of at most 8 rows expected (-b), found 9"));
+  EXPECT_EQ(read(prompt(24), {block}),
+            "soft rows at 12: blocks of at most 8 rows expected (-b), found 9");
+  block.block = false;
+  EXPECT_EQ(read(prompt(24), {block}), "") << "causal rows may be split";
 }
 
 // Tokens under soft rows do not matter, neither does what stands behind a range's values.
@@ -150,6 +152,63 @@ TEST_F(ReadPrompt, SoftRowsAloneCount) {
   soft[0].values[0] += 1;
   ASSERT_EQ(read(ids, soft), "");
   EXPECT_NE(std::memcmp(logits().data(), expected.data(), expected.size() * sizeof(float)), 0);
+}
+
+TEST_F(ReadPrompt, AnAnswerCancelledBetweenBatchesHasNoTokens) {
+  Sequence sequence = engine().new_sequence();
+  GenerateOptions options;
+  int asked = 0;
+  options.cancelled = [&] { return ++asked == 2; };
+  options.on_token = [](int32_t) { return ADD_FAILURE() << "a token", true; };
+  const Generation generation = value_of(generate(engine(), sequence, prompt(20), options));
+  EXPECT_EQ(generation.finish_reason, "cancelled");
+  EXPECT_TRUE(generation.token_ids.empty());
+  EXPECT_EQ(sequence.length(), 8U);  // one batch
+}
+
+// Blocks are told apart by their numbers, in each sequence on its own.
+TEST_F(ReadPrompt, ABlockThatGoesOnInTheNextBatchIsRefused) {
+  Sequence a = engine().new_sequence();
+  Sequence b = engine().new_sequence();
+  Sequence* both[] = {&a, &b};
+  const auto run = [&](uint32_t sequence, std::vector<int32_t> blocks) {
+    Batch batch;
+    for (const int32_t block : blocks) {
+      BatchRow& row = batch.rows.emplace_back();
+      row.sequence = sequence;
+      row.position = both[sequence]->length() + static_cast<uint32_t>(batch.rows.size()) - 1;
+      row.token = 300;
+      row.block = block;
+    }
+    const Status status = engine().run(batch, both);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(run(0, {-1, 0, 0}), "");
+  EXPECT_EQ(run(0, {0, -1}),
+            "block 0: all rows in one batch expected, found one more at position 3");
+  EXPECT_EQ(a.length(), 3U);
+  EXPECT_EQ(run(1, {0, 0}), "") << "another sequence";
+  EXPECT_EQ(run(0, {1, 1, -1}), "") << "another block";
+  EXPECT_EQ(run(0, {1, 1}), "") << "behind a row of none";
+  b.drop();
+  Sequence fork = a.fork();
+  both[1] = &fork;
+  EXPECT_NE(run(1, {1}), "");
+  fork.drop();
+  ASSERT_FALSE(a.truncate(7));
+  EXPECT_EQ(run(0, {2}), "");
+}
+
+TEST(CheckFinite, NamesTheFirstBadValue) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto said = [](std::vector<float> values) {
+    const Status status = check_finite("logits", values);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(said({}), "");
+  EXPECT_EQ(said({0, -3e38F, 3e38F}), "");
+  EXPECT_EQ(said({1, std::nanf(""), kInfinity}), "logits: finite numbers expected, value 1 is nan");
+  EXPECT_EQ(said({-kInfinity}), "logits: finite numbers expected, value 0 is -inf");
 }
 
 }  // namespace

@@ -266,6 +266,7 @@ Result<Answer> Sequence::generate(std::span<const int32_t> prompt, const Generat
   ours.stops = options.stop;
   ours.ignore_eos = options.ignore_end;
   ours.on_text = options.on_text;
+  if (options.on_prompt) ours.cancelled = [&] { return !options.on_prompt(); };
   const std::vector<int32_t> copy(prompt.begin(), prompt.end());  // perhaps a part of tokens()
   hf2q::Result<Generation> made = state_->conversation.answer(copy, ours);
   if (!made.ok()) return public_error(made.error());

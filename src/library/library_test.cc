@@ -138,6 +138,52 @@ TEST_F(LibraryTest, ReusesTheConversation) {
   EXPECT_EQ(second.value().tokens, fresh.generate(prompt, options).value().tokens);
 }
 
+// "The" is the first token; its "e" may begin the stop string and is held back when on_text
+// refuses.
+TEST_F(LibraryTest, ShowsNothingMoreAfterOnTextRefused) {
+  std::vector<std::string> shown;
+  v1::GenerateOptions options;
+  options.sampling.temperature = 0;
+  options.stop = {"e!"};
+  options.on_text = [&](std::string_view text) {
+    shown.emplace_back(text);
+    return false;
+  };
+  v1::Sequence sequence = model_->new_sequence();
+  const auto answer = sequence.generate(
+      model_->chat_tokens({{"user", "What is the capital of Norway?"}}).value(), options);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(shown, std::vector<std::string>{"Th"});
+  EXPECT_EQ(answer.value().text, "Th");
+  EXPECT_EQ(answer.value().finish, v1::Finish::kCancelled);
+}
+
+TEST_F(LibraryTest, APromptCanBeCancelledBetweenBatches) {
+  v1::ModelOptions small_batches;
+  small_batches.batch_tokens = 4;
+  const v1::Model model = loaded(small_batches);
+  v1::Sequence sequence = model.new_sequence();
+  v1::GenerateOptions options;
+  int asked = 0;
+  options.on_prompt = [&] { return ++asked < 3; };
+  const std::vector<int32_t> prompt(20, 300);
+  const auto answer = sequence.generate(prompt, options);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer.value().finish, v1::Finish::kCancelled);
+  EXPECT_TRUE(answer.value().tokens.empty());
+  EXPECT_EQ(sequence.tokens().size(), 8);
+}
+
+TEST_F(LibraryTest, AnAnswerOfNoTokensStillReadsItsPrompt) {
+  v1::GenerateOptions options;
+  options.max_tokens = 0;
+  v1::Sequence sequence = model_->new_sequence();
+  const auto answer = sequence.generate(a_, options);
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer.value().tokens.empty());
+  EXPECT_GT(answer.value().prompt_seconds, 0);
+}
+
 TEST_F(LibraryTest, TextGoesToTokensAndBack) {
   const std::string text = "Hello \U0001F9D9 <|turn>";
   const std::vector<int32_t> ids = model_->tokenize(text, true, false);
@@ -169,6 +215,10 @@ TEST_F(LibraryTest, ErrorsAreTyped) {
   EXPECT_EQ(v1::Model::load(path_, options).error().message,
             "cache_k: one of f32 f16 bf16 q8_0 tq8 tq6 tq5 tq4 tq3 tq2 tq3.5 tq2.5 expected, found "
             "\"f8\"");
+  options = {};
+  options.threads = 100000;
+  EXPECT_EQ(v1::Model::load(path_, options).error().message,
+            "threads: 1 to 1024 expected, found 100000");
   v1::Sequence sequence = model_->new_sequence();
   const std::vector<int32_t> none;
   const std::vector<int32_t> unknown = {8192};
@@ -176,6 +226,8 @@ TEST_F(LibraryTest, ErrorsAreTyped) {
   EXPECT_EQ(sequence.read(unknown).error().kind, v1::ErrorKind::kInvalidArgument);
   EXPECT_EQ(sequence.read(std::vector<int32_t>(257, 5)).error().message,
             "prompt: at most 256 tokens expected (the context), found 257");
+  EXPECT_EQ(sequence.generate(none).error().message,
+            "prompt: at least one token expected, found none");
   EXPECT_FALSE(sequence.sample({}, 0));
   v1::GenerateOptions bad;
   bad.sampling.top_p = 2;
