@@ -83,6 +83,7 @@ ChatInput ChatReader::next() {
   if (state == Line::kEnd) return {ChatInput::Kind::kEnd, ""};
   if (state == Line::kInterrupted) return {ChatInput::Kind::kInterrupted, ""};
   if (line.starts_with(kBlockMark)) return read_block(line.substr(kBlockMark.size()));
+  if (line.starts_with("//")) return read_continued(line.substr(1));
   if (line.starts_with('/')) return {ChatInput::Kind::kCommand, line};
   return read_continued(std::move(line));
 }

@@ -11,7 +11,7 @@ namespace hf2q::app {
 struct ChatInput {
   enum class Kind {
     kMessage,
-    kCommand,  // one line that begins with '/'
+    kCommand,  // one line that begins with one '/'
     kEnd,      // of the input
     kInterrupted,
   };
@@ -29,7 +29,8 @@ class ChatReader {
 
   // The next message: one line; or several, where a line that ends in a backslash goes on in the
   // next one; or everything between two """, where the first begins a line and the second ends one.
-  // Empty lines between messages are passed over.
+  // Empty lines between messages are passed over. Of two '/' at the beginning of a message the
+  // first is taken away.
   ChatInput next();
 
  private:

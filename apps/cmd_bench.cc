@@ -152,6 +152,10 @@ Result<std::vector<BenchRow>> run_cases(Engine& engine, const std::vector<BenchC
   return rows;
 }
 
+std::string format_of_windows(const std::string& format, const std::string& given) {
+  return given.empty() ? format : given;
+}
+
 // What the rows of a run have in common.
 ordered_json common_fields(const Engine& engine, const BenchFlags& flags) {
   uint64_t n_parameters = 0;
@@ -170,7 +174,17 @@ ordered_json common_fields(const Engine& engine, const BenchFlags& flags) {
           {"threads", engine.n_threads()},
           {"batch_size", engine.max_rows()},
           {"type_k", flags.model.k_format},
-          {"type_v", flags.model.v_format}};
+          {"type_v", flags.model.v_format},
+          {"type_k_swa", format_of_windows(flags.model.k_format, flags.model.k_format_swa)},
+          {"type_v_swa", format_of_windows(flags.model.v_format, flags.model.v_format_swa)}};
+}
+
+// "f16", or "f16, swa tq8" where layers with a window have another format.
+std::string formats_text(const ordered_json& common, const std::string& field) {
+  std::string text = common[field].get<std::string>();
+  const auto windows = common[field + "_swa"].get<std::string>();
+  if (windows != text) text.append(", swa ").append(windows);
+  return text;
 }
 
 ordered_json json_row(const ordered_json& common, const BenchRow& row) {
@@ -220,20 +234,24 @@ void print_markdown(const ordered_json& common, const std::vector<BenchRow>& row
   const std::string model = fmt::format("{} {}", common["model"].get<std::string>(),
                                         common["file_type"].get<std::string>());
   const size_t width = std::max<size_t>(model.size(), 5);
+  const std::string type_k = formats_text(common, "type_k");
+  const std::string type_v = formats_text(common, "type_v");
+  const size_t k_width = std::max<size_t>(type_k.size(), 6);
+  const size_t v_width = std::max<size_t>(type_v.size(), 6);
   fmt::print(
-      "| {:<{}} | {:>10} | {:>9} | backend | threads | type_k | type_v | {:>15} | {:>18} |\n",
-      "model", width, "size", "params", "test", "t/s");
+      "| {:<{}} | {:>10} | {:>9} | backend | threads | {:>{}} | {:>{}} | {:>15} | {:>18} |\n",
+      "model", width, "size", "params", "type_k", k_width, "type_v", v_width, "test", "t/s");
   fmt::print(
-      "| {:-<{}} | ---------: | --------: | ------- | ------: | -----: | -----: | {:->15} | "
+      "| {:-<{}} | ---------: | --------: | ------- | ------: | {:->{}} | {:->{}} | {:->15} | "
       "{:->18} |\n",
-      "", width, ":", ":");
+      "", width, ":", k_width, ":", v_width, ":", ":");
   for (const BenchRow& row : rows) {
-    fmt::print("| {:<{}} | {:>10} | {:>9} | {:<7} | {:>7} | {:>6} | {:>6} | {:>15} | {:>18} |\n",
+    fmt::print("| {:<{}} | {:>10} | {:>9} | {:<7} | {:>7} | {:>{}} | {:>{}} | {:>15} | {:>18} |\n",
                model, width, human_bytes(common["size_bytes"].get<uint64_t>()),
                human_count(common["n_parameters"].get<uint64_t>()),
-               common["backend"].get<std::string>(), common["threads"].get<size_t>(),
-               common["type_k"].get<std::string>(), common["type_v"].get<std::string>(),
-               row.test.name(), fmt::format("{:.2f} ± {:.2f}", row.mean, row.stddev));
+               common["backend"].get<std::string>(), common["threads"].get<size_t>(), type_k,
+               k_width, type_v, v_width, row.test.name(),
+               fmt::format("{:.2f} ± {:.2f}", row.mean, row.stddev));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "engine/conversation.h"
 #include "engine/prompt.h"
+#include "generation_stats.h"
 #include "interrupt.h"
 #include "model_flags.h"
 #include "terminal.h"
@@ -30,6 +31,7 @@ constexpr const char* kChatHelp =
     "/save FILE    write the messages as JSON\n"
     "/stats        tokens, speed and cache of the last answer\n"
     "/exit         or Ctrl-D\n"
+    "A line that begins with // is a message that begins with /.\n"
     "A line that ends in \\ goes on in the next one; a block stands between \"\"\" and \"\"\".\n"
     "Arrow keys edit and bring back lines, Ctrl-R searches them.\n"
     "Ctrl-C stops an answer, a second one quits.\n";
@@ -81,6 +83,7 @@ class AnswerPrinter {
     const char* begin = colors_ ? "\033[2m" : "[";
     const char* end = colors_ ? "\033[0m\n" : "]\n";
     std::fputs(dimmed ? begin : end, stdout);
+    set_parting_text(dimmed && colors_ ? "\033[0m\n" : nullptr);
   }
 
   StreamDecoder decoder_;
@@ -181,16 +184,13 @@ class Chat {
 
   void print_chat_stats() const {
     const size_t n_new = n_prompt_ - std::min(n_prompt_, conversation_.n_reused());
-    const size_t n = last_.token_ids.size();
     fmt::print(
         stderr,
-        "prompt {} tokens, {} of them reused, {:.1f}/s; answer {} tokens, {:.1f}/s; first after "
-        "{:.0f} ms; context {} of {} tokens, cache {}\n",
-        n_prompt_, n_prompt_ - n_new,
-        static_cast<double>(n_new) / std::max(last_.prompt_seconds, 1e-9), n,
-        n > 1 ? static_cast<double>(n - 1) / std::max(last_.answer_seconds, 1e-9) : 0.0,
-        last_.prompt_seconds * 1000, conversation_.ids().size(), engine_.n_ctx(),
-        human_bytes(engine_.pool().used_bytes()));
+        "prompt {} tokens, {} of them reused, {}; answer {} tokens, {}; first after {}; context {} "
+        "of {} tokens, cache {}\n",
+        n_prompt_, n_prompt_ - n_new, human_rate(n_new, last_.prompt_seconds),
+        last_.token_ids.size(), answer_rate(last_), first_token_time(last_),
+        conversation_.ids().size(), engine_.n_ctx(), human_bytes(engine_.pool().used_bytes()));
   }
 
   Status save(const std::string& path) const {
@@ -245,7 +245,7 @@ int converse(Chat& chat, bool interactive) {
 Result<int> run_chat(ChatFlags flags, const Globals& globals) {
   flags.model.n_slots = 2;  // the conversation, and the point to which it may be taken back
   TRY(engine, load_engine(flags.model, globals));
-  TRY(jinja, chat_template_from(flags.chat_template, *engine));
+  TRY(jinja, chat_template_from(flags.chat_template, *engine, globals));
   GenerateOptions options;
   TRY(sampling, sampling_params(flags.sampling, engine->file()));
   options.sampling = std::move(sampling);

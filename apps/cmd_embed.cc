@@ -17,6 +17,7 @@ namespace {
 struct EmbedFlags {
   ModelFlags model;
   std::vector<std::string> prompts;
+  std::string pooling = "last";
 };
 
 // The final hidden state of the text's last token, divided by its length.
@@ -25,6 +26,7 @@ Result<std::vector<float>> embed(Engine& engine, const std::string& text) {
       engine.tokenizer().encode(text, {.add_bos = true, .parse_special = false});
   Sequence sequence = engine.new_sequence();
   TRY_OK(read_prompt(engine, sequence, ids, Wants::kHidden));
+  TRY_OK(check_finite("hidden state", engine.hidden()));
   std::vector<float> vector(engine.hidden().begin(), engine.hidden().end());
   double sum = 0;
   for (const float x : vector) sum += static_cast<double>(x) * x;
@@ -34,6 +36,11 @@ Result<std::vector<float>> embed(Engine& engine, const std::string& text) {
 }
 
 Result<int> run(const EmbedFlags& flags, const Globals& globals) {
+  if (flags.pooling != "last") {
+    return error(ErrorCode::kInvalidArgument, "--pooling: pooling {} is not supported, only last",
+                 flags.pooling);
+  }
+  for (const std::string& text : flags.prompts) TRY_OK(check_prompt_text(text));
   TRY(engine, load_engine(flags.model, globals));
   for (const std::string& text : flags.prompts) {
     TRY(vector, embed(*engine, text));
@@ -49,6 +56,8 @@ void add_embed(Program& program, const Globals& globals) {
       program.add_command("embed", "Texts to vectors of unit length, one JSON array per line");
   auto flags = std::make_shared<EmbedFlags>();
   command.add_option("-p,--prompt", flags->prompts, "A text; may be repeated").required();
+  command.add_option("--pooling", flags->pooling, "Which hidden state: last, of the last token")
+      .show_default();
   add_model_flags(command, flags->model);
   run_with_model(command, {flags, &flags->model}, globals,
                  [flags, &globals] { return run(*flags, globals); });

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "engine/generate.h"
 #include "engine/prompt.h"
+#include "generation_stats.h"
 #include "interrupt.h"
 #include "model_flags.h"
 #include "soft_flags.h"
@@ -34,7 +35,8 @@ struct GenerateFlags {
 };
 
 // The prompt's ids: as given, the raw text behind one BOS, or the chat form of a user's message.
-Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlags& flags) {
+Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlags& flags,
+                                        const Globals& globals) {
   const Tokenizer& tokenizer = engine.tokenizer();
   if (!flags.tokens.empty()) return parse_ids(flags.tokens, tokenizer.n_tokens());
   std::string text = flags.prompt;
@@ -42,8 +44,9 @@ Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlag
     TRY(content, read_text_file(flags.file));
     text = std::move(content);
   }
+  TRY_OK(check_prompt_text(text));
   if (flags.raw) return encode_prompt(tokenizer, text);
-  TRY(jinja, chat_template_from(flags.chat_template, engine));
+  TRY(jinja, chat_template_from(flags.chat_template, engine, globals));
   ChatOptions options;
   options.enable_thinking = flags.thinking == "on";
   return chat_prompt(tokenizer, jinja, {{{"role", "user"}, {"content", text}}}, nullptr, options);
@@ -51,19 +54,15 @@ Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlag
 
 void print_stats(Engine& engine, size_t n_prompt, const Generation& generation) {
   const size_t n = generation.token_ids.size();
-  const double later =
-      n > 1 ? static_cast<double>(n - 1) / std::max(generation.answer_seconds, 1e-9) : 0;
-  fmt::print(stderr,
-             "{} prompt tokens, {:.1f}/s; {} answer tokens, {:.1f}/s; first after {:.0f} ms; cache "
-             "{}; {}\n",
-             n_prompt, static_cast<double>(n_prompt) / std::max(generation.prompt_seconds, 1e-9), n,
-             later, generation.prompt_seconds * 1000, human_bytes(engine.pool().used_bytes()),
+  fmt::print(stderr, "{} prompt tokens, {}; {} answer tokens, {}; first after {}; cache {}; {}\n",
+             n_prompt, human_rate(n_prompt, generation.prompt_seconds), n, answer_rate(generation),
+             first_token_time(generation), human_bytes(engine.pool().used_bytes()),
              generation.finish_reason);
 }
 
 Result<int> run(const GenerateFlags& flags, const Globals& globals) {
   TRY(engine, load_engine(flags.model, globals));
-  TRY(ids, prompt_ids(*engine, flags));
+  TRY(ids, prompt_ids(*engine, flags, globals));
   GenerateOptions options;
   TRY(sampling, sampling_params(flags.sampling, engine->file()));
   options.sampling = std::move(sampling);
@@ -79,6 +78,8 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
     }
     return !interrupted();
   };
+  options.on_token = [](int32_t /*id*/) { return !interrupted(); };
+  options.cancelled = interrupted;
   note_interrupts();
   Sequence sequence = engine->new_sequence();
   TRY(generation, generate(*engine, sequence, ids, options));
@@ -87,7 +88,7 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
                 {"text", generation.text},
                 {"finish_reason", generation.finish_reason},
                 {"prompt_tokens", ids.size()}});
-  } else {
+  } else if (!generation.token_ids.empty() || !interrupted()) {
     fmt::print("\n");
   }
   if (!globals.quiet) print_stats(*engine, ids.size(), generation);
@@ -100,7 +101,8 @@ void add_generate(Program& program, const Globals& globals) {
   Command command = program.add_command("generate", "Answer one prompt");
   auto flags = std::make_shared<GenerateFlags>();
   const Option prompt = command.add_option("-p,--prompt", flags->prompt, "What the user says");
-  const Option file = command.add_option("-f,--file", flags->file, "File with what the user says");
+  const Option file =
+      command.add_option("-f,--file", flags->file, "File with what the user says; - is stdin");
   const Option tokens =
       command.add_option("--tokens", flags->tokens, "Token ids, taken as they are");
   command.require_one_of({prompt, file, tokens}, &flags->model.dry_run);

@@ -59,6 +59,7 @@ Result<std::vector<NamedValues>> compute(Engine& engine, std::span<const int32_t
   };
   Sequence sequence = engine.new_sequence();
   TRY_OK(read_prompt(engine, sequence, ids, Wants::kLogits, soft, hooks));
+  TRY_OK(check_finite("logits", logits.values));
   tensors.insert(tensors.begin(), std::move(logits));
   return tensors;
 }

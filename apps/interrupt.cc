@@ -1,7 +1,5 @@
 #include "interrupt.h"
 
-#include <unistd.h>
-
 #include <csignal>
 
 #include "terminal.h"
@@ -11,7 +9,7 @@ namespace {
 
 volatile std::sig_atomic_t noted_interrupt = 0;
 extern "C" void note_interrupt(int signal) {
-  if (noted_interrupt != 0) _exit(kInterrupted);
+  if (noted_interrupt != 0) end_interrupted();
   noted_interrupt = signal;
 }
 

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "base/mapped_file.h"
+#include "base/quote.h"
 #include "engine/generate.h"
 #include "engine/prompt.h"
 #include "model/ignored_tensors.h"
@@ -45,6 +46,14 @@ void add_settled_flags(Command& command, ModelFlags& flags, const char* group) {
                   "Accepted without effect (-fa): attention always works in one pass")
       .optional_value("on")
       .one_of({"on", "off", "auto", "0", "1"})
+      .group(group);
+}
+
+// Flags of what is not there yet, so that nobody takes them for misspelt.
+void add_refused_flags(Command& command, ModelFlags& flags, const char* group) {
+  command.add_option("--image", flags.images, "Refused: image input is not supported yet")
+      .group(group);
+  command.add_option("--mmproj", flags.projector, "Refused: image input is not supported yet")
       .group(group);
 }
 
@@ -123,6 +132,7 @@ void add_model_flags(Command& command, ModelFlags& flags) {
       .show_default()
       .group(group);
   add_settled_flags(command, flags, group);
+  add_refused_flags(command, flags, group);
   command
       .add_flag("--mmap", flags.mmap,
                 "Read tables of rows from the mapped file instead of copying them")
@@ -168,6 +178,10 @@ Result<uint64_t> parse_bytes(const std::string& text) {
 }
 
 Result<EngineOptions> engine_options(const ModelFlags& flags, const Globals& /*globals*/) {
+  if (!flags.images.empty() || !flags.projector.empty()) {
+    return error(ErrorCode::kInvalidArgument, "{}: image input is not supported yet",
+                 flags.images.empty() ? "--mmproj" : "--image");
+  }
   EngineOptions options;
   options.n_ctx = flags.n_ctx;
   options.n_sequences = flags.n_slots;
@@ -270,11 +284,25 @@ void add_sampling_flags(Command& command, SamplingFlags& flags) {
       .group(group);
 }
 
+namespace {
+
+// Exact, where a parser of flags would round or cut off.
+Result<uint64_t> parse_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, seed);
+  if (failure == std::errc() && stop == end) return seed;
+  return error(ErrorCode::kInvalidArgument,
+               "--seed: a whole number from 0 to 2^64 - 1 expected, found {}", quote(text));
+}
+
+}  // namespace
+
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file) {
   TRY(defaults, read_sampling(file));
   SamplingParams params = with_given(std::move(defaults), flags);
-  if (flags.seed) {
-    TRY(seed, seed_from_number(*flags.seed));
+  if (!flags.seed.empty()) {
+    TRY(seed, parse_seed(flags.seed));
     params.seed = seed;
   } else {
     std::random_device device;
@@ -283,8 +311,17 @@ Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFil
   return params;
 }
 
-Result<ChatTemplate> chat_template_from(const std::string& path, const Engine& engine) {
-  if (path.empty()) return chat_template_of(engine);
+Result<ChatTemplate> chat_template_from(const std::string& path, const Engine& engine,
+                                        const Globals& globals) {
+  if (path.empty()) {
+    if (engine.tokenizer().vocabulary().chat_template.empty() && !globals.quiet) {
+      warn(fmt::format(
+          "the file has no chat template, the built-in one for {} Gemma 4 models is used; "
+          "--chat-template FILE gives another",
+          gemma4_size_of(engine) == Gemma4Size::kSmall ? "small" : "large"));
+    }
+    return chat_template_of(engine);
+  }
   TRY(text, read_text_file(path));
   return ChatTemplate::parse(text);
 }
@@ -308,6 +345,11 @@ Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens) {
   return ids;
 }
 
+Status check_prompt_text(std::string_view text) {
+  if (!text.empty()) return Ok{};
+  return error(ErrorCode::kInvalidArgument, "prompt: a text or token ids expected, found none");
+}
+
 void add_prompt_flags(Command& command, PromptFlags& flags, const ModelFlags& model) {
   const Option text =
       command.add_option("-p,--prompt", flags.text, "Text as it is, behind one <bos>");
@@ -318,6 +360,7 @@ void add_prompt_flags(Command& command, PromptFlags& flags, const ModelFlags& mo
 
 Result<std::vector<int32_t>> read_prompt_ids(const PromptFlags& flags, const Tokenizer& tokenizer) {
   if (!flags.tokens.empty()) return parse_ids(flags.tokens, tokenizer.n_tokens());
+  TRY_OK(check_prompt_text(flags.text));
   return encode_prompt(tokenizer, flags.text);
 }
 

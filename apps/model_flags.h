@@ -28,6 +28,8 @@ struct ModelFlags {
   std::string device = "cpu";
   int32_t n_gpu_layers = 0;            // accepted, without effect
   std::string flash_attention = "on";  // accepted, without effect
+  std::vector<std::string> images;     // refused, as is a projector
+  std::string projector;
   bool mmap = false;
   bool dry_run = false;
 };
@@ -54,14 +56,15 @@ struct SamplingFlags {
   std::optional<float> repeat_penalty;
   std::optional<float> presence_penalty;
   std::optional<float> frequency_penalty;
-  std::optional<double> seed;
+  std::string seed;  // empty: a random one
 };
 
 void add_sampling_flags(Command& command, SamplingFlags& flags);
 Result<SamplingParams> sampling_params(const SamplingFlags& flags, const GgufFile& file);
 
-// The Jinja template in a file, or the model's where `path` is empty.
-Result<ChatTemplate> chat_template_from(const std::string& path, const Engine& engine);
+// The Jinja template in a file, or the model's where `path` is empty; warns where it has none.
+Result<ChatTemplate> chat_template_from(const std::string& path, const Engine& engine,
+                                        const Globals& globals);
 
 // "1 2 3" or "1,2,3", also with brackets; ids below n_tokens.
 Result<std::vector<int32_t>> parse_ids(std::string_view text, size_t n_tokens);
@@ -71,6 +74,8 @@ struct PromptFlags {
   std::string tokens;
 };
 
+// kInvalidArgument for a prompt of no characters at all.
+Status check_prompt_text(std::string_view text);
 void add_prompt_flags(Command& command, PromptFlags& flags, const ModelFlags& model);
 Result<std::vector<int32_t>> read_prompt_ids(const PromptFlags& flags, const Tokenizer& tokenizer);
 

@@ -41,7 +41,7 @@ Result<SoftFlag> parse(const std::string& flag) {
   if (colon != std::string::npos && !std::filesystem::exists(result.file)) {
     result.tensor = result.file.substr(colon + 1);
     result.file.resize(colon);
-    if (result.tensor.empty()) return bad_form(flag);
+    if (result.tensor.empty() || result.file.empty()) return bad_form(flag);
   }
   return result;
 }
@@ -64,10 +64,14 @@ Result<const SourceTensor*> find_tensor(const SafetensorsFile& file, const SoftF
 Result<SoftRows> read_rows(const SoftFlag& flag, uint32_t hidden_dim) {
   TRY(file, SafetensorsFile::open(flag.file));
   TRY(tensor, find_tensor(file, flag));
-  if (tensor->shape.size() != 2 || tensor->shape[1] != hidden_dim ||
-      tensor->shape[0] > UINT32_MAX - flag.position) {
+  if (tensor->shape.size() != 2 || tensor->shape[1] != hidden_dim) {
     return error(ErrorCode::kCorrupt, "{}: {}: shape [rows, {}] expected, found [{}]", flag.file,
                  tensor->name, hidden_dim, fmt::join(tensor->shape, ", "));
+  }
+  if (tensor->shape[0] > UINT32_MAX - flag.position) {
+    return error(ErrorCode::kInvalidArgument,
+                 "--soft: {}: positions below {} expected, found {} rows from {} on", flag.file,
+                 UINT32_MAX, tensor->shape[0], flag.position);
   }
   SoftRows rows;
   rows.position = flag.position;

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/output_file.h"
@@ -16,9 +18,10 @@ namespace {
 
 constexpr auto kRedrawInterval = std::chrono::milliseconds(50);
 
+std::atomic<const char*> parting_text = nullptr;
+
 extern "C" void end_at_signal(int /*signal*/) {
-  remove_unfinished_files();
-  _exit(kInterrupted);
+  end_interrupted();
 }
 
 extern "C" void lost_input(int /*signal*/) {
@@ -83,6 +86,23 @@ std::string human_duration(double seconds) {
   if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
   if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   return fmt::format("{}s", whole);
+}
+
+std::string human_rate(size_t count, double seconds) {
+  if (count == 0 || !(seconds > 0)) return "-";
+  return fmt::format("{:.1f}/s", static_cast<double>(count) / seconds);
+}
+
+void set_parting_text(const char* text) {
+  parting_text = text;
+}
+
+void end_interrupted() {
+  remove_unfinished_files();
+  if (const char* text = parting_text) {
+    [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, text, std::strlen(text));
+  }
+  _exit(kInterrupted);
 }
 
 void install_signal_handlers() {

@@ -30,6 +30,15 @@ std::string human_bytes(uint64_t bytes);     // "1.5 GiB"
 std::string human_duration(double seconds);  // "1m05s"
 std::string human_count(uint64_t count);     // "11.2 M"
 
+// Tokens or bytes per second, "12.3/s"; "-" where nothing was done or no time passed.
+std::string human_rate(size_t count, double seconds);
+
+// What an interrupted process writes on stdout last, a literal; nullptr: nothing.
+void set_parting_text(const char* text);
+// Removes unfinished files, writes the parting text and ends the process with kInterrupted. May be
+// called in a signal handler.
+[[noreturn]] void end_interrupted();
+
 // Ends the process after removing unfinished files: with kInterrupted on SIGINT, SIGTERM, SIGHUP
 // and SIGQUIT; with kBadInput and a line on stderr on SIGBUS, which is how the kernel reports that
 // a mapped file became shorter or cannot be read.

@@ -107,11 +107,14 @@ std::vector<int32_t> encode_guarded(const Tokenizer& tokenizer, std::string_view
 
 }  // namespace
 
+Gemma4Size gemma4_size_of(const Engine& engine) {
+  return engine.config().ple_dim > 0 ? Gemma4Size::kSmall : Gemma4Size::kLarge;
+}
+
 Result<ChatTemplate> chat_template_of(const Engine& engine) {
   const std::string& own = engine.tokenizer().vocabulary().chat_template;
   if (!own.empty()) return ChatTemplate::parse(own);
-  return ChatTemplate::gemma4(engine.config().ple_dim > 0 ? Gemma4Size::kSmall
-                                                          : Gemma4Size::kLarge);
+  return ChatTemplate::gemma4(gemma4_size_of(engine));
 }
 
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text) {

@@ -13,6 +13,9 @@
 
 namespace hf2q {
 
+// What our own template takes a model for.
+Gemma4Size gemma4_size_of(const Engine& engine);
+
 // The template of the model's file; ours for Gemma 4 where the file has none.
 Result<ChatTemplate> chat_template_of(const Engine& engine);
 

@@ -27,6 +27,11 @@ awk -F'[:,]' '
 table=$(bench -p 16 -n 0 -r 1 -ctk f32)
 expect_equal 3 "$(wc -l <<<"$table")" "lines of the table"
 grep -qE '^\| Tiny Gemma4 q8_0 \| .* \|    f32 \|    f16 \| +pp16 \| +[0-9.]+ ± 0\.00 \|$' <<<"$table" || fail "table: $table"
+# Formats of layers with a window stand beside the others where they differ.
+bench -p 16 -n 0 -r 1 -ctv tq8 --cache-type-v-swa tq4 >"$work/table"
+grep -qE '\|    f16 \| tq8, swa tq4 \|' "$work/table" || fail "table: $(cat "$work/table")"
+expect_equal '"f16","tq8","f16","tq4"' \
+  "$(bench -p 16 -n 0 -r 1 -ctv tq8 --cache-type-v-swa tq4 -o csv | sed -n 2p | cut -d, -f8-11)" "formats in CSV"
 expect_equal 'model,file_type' "$(bench -r 1 -p 0 -n 2 -o csv | head -1 | cut -d, -f1,2)" "names of the columns"
 expect_equal '"tg2"' "$(bench -r 1 -p 0 -n 2 -o csv | sed -n 2p | grep -o '"tg2"')" "test in the second line"
 

@@ -31,6 +31,11 @@ grep -qF '"content": "three\n\n/four"' "$work/saved.json" || fail "block: $(cat 
 expect_equal 4 "$(grep -c '"role"' "$work/saved.json")" "messages saved"
 ! grep -q 'never said' "$work/saved.json" || fail "/exit did not end the conversation"
 
+# A message may begin with a slash.
+printf '%s\n' '//etc is\' 'a folder' "/save $work/saved.json" /help | chat -n 1 >/dev/null
+grep -qF '"content": "/etc is\na folder"' "$work/saved.json" || fail "slash: $(cat "$work/saved.json")"
+grep -q 'begins with //' "$work/stderr" || fail "/help does not tell of //"
+
 # A marker in a message stays text: the model sees one user's turn.
 printf '%s\n' 'a<turn|>b' "/save $work/saved.json" | chat -n 1 >/dev/null
 grep -qF '"content": "a<turn|>b"' "$work/saved.json" || fail "marker: $(cat "$work/saved.json")"
@@ -84,3 +89,17 @@ status=0
 expect_equal 130 "$status" "exit code after two interrupts: $(cat "$work/terminal")"
 grep -qF '"content": "What is the capital of Norway?"' "$work/typed.json" || fail "typed: $(cat "$work/typed.json")"
 grep -qF '"content": "Say: What is the capital of Norway?"' "$work/typed.json" || fail "edited: $(cat "$work/typed.json")"
+
+# A process that ends inside a dimmed thought gives the terminal its colour back.
+{
+  printf 'Hello\r'
+  for _ in $(seq 400); do
+    sleep 0.05
+    pid=$(cat "$work/pid" 2>/dev/null) && grep -q $'\x1b\\[2m' "$work/dimmed" 2>/dev/null && break
+  done
+  sleep 0.2
+  kill -TERM "$pid"
+} | script -qefc "bash -c 'echo \$\$ >\"$work/pid\"; exec \"$hf2q\" chat -q -m \"$model\" --temp 2 --top-k 0 --top-p 1 --seed 3 --chat-template \"$work/thought.jinja\" -c 30000'" "$work/dimmed" >/dev/null || true
+tail -c 20 "$work/dimmed" >"$work/end"
+head -c -1 "$work/dimmed" | tr -d '\r' | grep -q $'\x1b\\[2m' || fail "no dimmed thought: $(cat -v "$work/dimmed")"
+grep -q $'\x1b\\[0m' "$work/dimmed" || fail "the colour was left on: $(tail -c 300 "$work/dimmed" | cat -v)"

@@ -47,6 +47,8 @@ bad 2 "--soft: FILE" --tokens "$short" --soft "$golden.safetensors"
 bad 2 "one tensor expected" --tokens "$short" --soft "$golden.safetensors@1"
 bad 3 'no tensor "soft.rows"' --tokens "$short" --soft "$golden.safetensors:soft.rows@1"
 bad 3 "shape [rows, 128] expected" --tokens "$short" --soft "$golden.safetensors:doc.logits_last@1"
+bad 2 "positions below 4294967295 expected" --tokens "$short" --soft "$rows@4294967295"
+bad 2 "--soft: FILE" --tokens "$short" --soft ":x@3"
 bad 2 "blocks of at most 16 rows expected" --tokens "$vision" --soft "$image@11:block" -b 16
 bad 2 "at least one token" --tokens " "
 bad 2 "token ids from 0 to 8191" --tokens "1 8192"
