@@ -110,8 +110,8 @@ const Case kCases[] = {
     {"dense_f32_q8_0", kDense, FileType::kF32, KvFormat::kQ8_0, KvFormat::kQ8_0},
     {"moe_q8_0_f16_tq8", HF2Q_TEST_DATA "/micro-moe", FileType::kQ8_0, KvFormat::kF16,
      KvFormat::kTq8},
-    {"ple_q5_1_tq3_5", HF2Q_TEST_DATA "/micro-ple", FileType::kQ5_1, KvFormat::kTq3_5,
-     KvFormat::kTq2_5},
+    {"ple_q5_1_tq3_5", HF2Q_TEST_DATA "/micro-ple", FileType::kQ5_1, KvFormat::kTq3Half,
+     KvFormat::kTq2Half},
 };
 INSTANTIATE_TEST_SUITE_P(All, ForwardAllocations, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
