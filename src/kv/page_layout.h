@@ -25,7 +25,8 @@
 
 namespace hf2q {
 
-// Head sizes that attention reads, whatever the format: multiples of kHeadDimStep up to kMaxHeadDim.
+// Head sizes that attention reads, whatever the format: multiples of kHeadDimStep up to
+// kMaxHeadDim.
 inline constexpr uint32_t kMaxHeadDim = 512;
 inline constexpr uint32_t kHeadDimStep = 16;
 
@@ -73,11 +74,11 @@ struct KvFormatInfo {
 };
 
 inline constexpr KvFormatInfo kKvFormats[] = {
-    {KvFormat::kF32, "f32", 64, 0, 0, false},     {KvFormat::kF16, "f16", 32, 0, 0, false},
-    {KvFormat::kBF16, "bf16", 32, 0, 0, false},   {KvFormat::kQ8_0, "q8_0", 16, 32, 2, false},
-    {KvFormat::kTq8, "tq8", 16, 256, 4, true},    {KvFormat::kTq6, "tq6", 12, 256, 4, true},
-    {KvFormat::kTq5, "tq5", 10, 256, 4, true},    {KvFormat::kTq4, "tq4", 8, 256, 4, true},
-    {KvFormat::kTq3, "tq3", 6, 256, 4, true},     {KvFormat::kTq2, "tq2", 4, 256, 4, true},
+    {KvFormat::kF32, "f32", 64, 0, 0, false},       {KvFormat::kF16, "f16", 32, 0, 0, false},
+    {KvFormat::kBF16, "bf16", 32, 0, 0, false},     {KvFormat::kQ8_0, "q8_0", 16, 32, 2, false},
+    {KvFormat::kTq8, "tq8", 16, 256, 4, true},      {KvFormat::kTq6, "tq6", 12, 256, 4, true},
+    {KvFormat::kTq5, "tq5", 10, 256, 4, true},      {KvFormat::kTq4, "tq4", 8, 256, 4, true},
+    {KvFormat::kTq3, "tq3", 6, 256, 4, true},       {KvFormat::kTq2, "tq2", 4, 256, 4, true},
     {KvFormat::kTq3Half, "tq3.5", 7, 256, 4, true}, {KvFormat::kTq2Half, "tq2.5", 5, 256, 4, true},
 };
 
