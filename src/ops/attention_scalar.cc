@@ -50,10 +50,12 @@ constexpr AttentionKernel kernel_for() {
 }
 
 constexpr AttentionKernel kKernels[] = {
-    kernel_for<KvFormat::kF32>(),  kernel_for<KvFormat::kF16>(),   kernel_for<KvFormat::kBF16>(),
-    kernel_for<KvFormat::kQ8_0>(), kernel_for<KvFormat::kTq8>(),   kernel_for<KvFormat::kTq6>(),
-    kernel_for<KvFormat::kTq5>(),  kernel_for<KvFormat::kTq4>(),   kernel_for<KvFormat::kTq3>(),
-    kernel_for<KvFormat::kTq2>(),  kernel_for<KvFormat::kTq3Half>(), kernel_for<KvFormat::kTq2Half>(),
+    kernel_for<KvFormat::kF32>(),     kernel_for<KvFormat::kF16>(),
+    kernel_for<KvFormat::kBF16>(),    kernel_for<KvFormat::kQ8_0>(),
+    kernel_for<KvFormat::kTq8>(),     kernel_for<KvFormat::kTq6>(),
+    kernel_for<KvFormat::kTq5>(),     kernel_for<KvFormat::kTq4>(),
+    kernel_for<KvFormat::kTq3>(),     kernel_for<KvFormat::kTq2>(),
+    kernel_for<KvFormat::kTq3Half>(), kernel_for<KvFormat::kTq2Half>(),
 };
 constexpr SoftmaxKernels kSoftmax = {softmax, merge};
 

@@ -11,8 +11,8 @@
 namespace hf2q {
 namespace {
 
-constexpr KvFormat kFormats[] = {KvFormat::kTq8,   KvFormat::kTq6,  KvFormat::kTq5,
-                                 KvFormat::kTq4,   KvFormat::kTq3,  KvFormat::kTq2,
+constexpr KvFormat kFormats[] = {KvFormat::kTq8,     KvFormat::kTq6,    KvFormat::kTq5,
+                                 KvFormat::kTq4,     KvFormat::kTq3,    KvFormat::kTq2,
                                  KvFormat::kTq3Half, KvFormat::kTq2Half};
 
 struct Encoded {
@@ -182,9 +182,9 @@ TEST(TurboQuant, DotProductsAreThoseOfTheRotatedRow) {
 // Every value of the rotated row is -1/16: the error is that of the scaled value 1.
 TEST(TurboQuant, OneHotRowHasTheErrorOfOne) {
   const std::pair<KvFormat, double> expected[] = {
-      {KvFormat::kTq2, 0.26053},   {KvFormat::kTq2Half, 0.02771}, {KvFormat::kTq3, 0.05953},
-      {KvFormat::kTq3Half, 0.03198}, {KvFormat::kTq4, 0.00332},   {KvFormat::kTq5, 0.00238},
-      {KvFormat::kTq6, 0.00066},   {KvFormat::kTq8, 7.5e-5}};
+      {KvFormat::kTq2, 0.26053},     {KvFormat::kTq2Half, 0.02771}, {KvFormat::kTq3, 0.05953},
+      {KvFormat::kTq3Half, 0.03198}, {KvFormat::kTq4, 0.00332},     {KvFormat::kTq5, 0.00238},
+      {KvFormat::kTq6, 0.00066},     {KvFormat::kTq8, 7.5e-5}};
   std::vector<float> row(256);
   row[0] = 1;
   for (const auto& [format, error] : expected) {
