@@ -85,8 +85,8 @@ class Engine {
   // index in `sequences`. Where one of them is attached to a prefix tree its soft rows have keys,
   // which also tell additions and rotary axes apart. On an error (no room, or a value of K or V
   // that is not finite; kInvalidArgument: a block that the batch before has begun) no sequence has
-  // changed its length. `exact`, of a batch of one sequence, is written as well, and attention reads
-  // it instead.
+  // changed its length. `exact`, of a batch of one sequence, is written as well, and attention
+  // reads it instead.
   Status run(const Batch& batch, std::span<Sequence* const> sequences,
              const Observer* observer = nullptr, Sequence* exact = nullptr);
   // Of the last run(), one row for each batch row that wanted them.
