@@ -18,8 +18,8 @@ struct DeterministicState {
 
 // Shared by all rules of a grammar.
 struct DeterminizeScratch {
-  size_t steps_left = 1'000'000;  // edges looked at; without any left it is given up
-  std::vector<uint32_t> seen;     // [state of the builder], the epoch of its last visit
+  size_t steps_left = 400'000;  // edges looked at; without any left it is given up
+  std::vector<uint32_t> seen;   // [state of the builder], the epoch of its last visit
   uint32_t epoch = 0;
 };
 

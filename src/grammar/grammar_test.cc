@@ -2,74 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <nlohmann/json.hpp>
 #include <random>
 
-#include "support/value_of.h"
-#include "tokenizer/tokenizer_json.h"
-#include "tokenizer/vocabulary_for_tests.h"
+#include "grammar/grammar_for_tests.h"
 
 namespace hf2q {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using testing_support::value_of;
-using tokenizer_test::bytes_of;
-
-// The 256 bytes, pieces of JSON and of UTF-8, and the markers.
-Tokenizer small_tokenizer() {
-  nlohmann::json document = tokenizer_test::small_json();
-  int id = 267;
-  for (const char* text :
-       {"\"", "\",", "\"}", "\":", "▁\"",  "{\"", "},",      "}}",   "[",     "]]",   "],",
-        "▁▁", "\\",  "\\n", "\\u", "\\\"", "a\"", "b\",▁\"", "true", "false", "null", "tr",
-        "1",  "12",  "0.",  "-",   "é",    "日",  "日本",    "éa\"", "<div>", "\n",   "\n▁▁",
-        "x",  "xy",  "ing", "end", ")",    "(",   "+",       "a+",   "b)"}) {
-    document["model"]["vocab"][text] = id++;
-  }
-  for (const char* text : {"<|\"|>", "<|tool_call>", "<tool_call|>", "<|channel>", "<channel|>"}) {
-    tokenizer_test::add_token(document, id, text, true, false);
-    document["model"]["vocab"][text] = id++;
-  }
-  Vocabulary vocabulary = value_of(parse_tokenizer_json(bytes_of(document.dump()), "test"));
-  vocabulary.stop_ids = {1};
-  return value_of(Tokenizer::create(std::move(vocabulary)));
-}
-
-const Tokenizer& tokenizer() {
-  static const Tokenizer kTokenizer = small_tokenizer();
-  return kTokenizer;
-}
-const std::shared_ptr<const GrammarVocabulary>& vocabulary() {
-  static const auto kVocabulary = GrammarVocabulary::create(tokenizer());
-  return kVocabulary;
-}
-
-TokenBits mask_of(const GrammarState& state) {
-  TokenBits bits(vocabulary()->n_words(), ~uint64_t{0});
-  state.allowed(bits);
-  return bits;
-}
-
-// Whether the state can read the text byte by byte.
-bool reads(GrammarState& state, std::string_view text) {
-  for (const char c : text) {
-    if (!state.accept(tokenizer().find(token_of_byte(static_cast<uint8_t>(c))))) return false;
-  }
-  return true;
-}
-bool matches(const Grammar::Shared& grammar, std::string_view text) {
-  GrammarState state(grammar);
-  return reads(state, text) && state.may_end();
-}
-
-Grammar::Shared gbnf(std::string_view text) {
-  return value_of(Grammar::from_gbnf(text, vocabulary()));
-}
-Grammar::Shared schema(std::string_view text) {
-  return value_of(Grammar::from_json_schema(Json::parse(text), vocabulary()));
-}
+using grammar_test::gbnf;
+using grammar_test::mask_of;
+using grammar_test::matches;
+using grammar_test::reads;
+using grammar_test::schema;
+using grammar_test::tokenizer;
+using grammar_test::vocabulary;
 
 TEST(Grammar, ArithmeticInGbnf) {
   const Grammar::Shared grammar = gbnf(R"gbnf(

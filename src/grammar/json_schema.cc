@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,9 @@ namespace {
 using Fragment = RuleBuilder::Fragment;
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxSchemaSteps = 10'000;  // schemas that are looked at, references included
+// Schemas that are looked at, references included, and what it costs to join schemas.
+constexpr size_t kMaxSchemaSteps = 10'000;
+constexpr size_t kComparisonsOfStep = 256;
 
 constexpr std::string_view kAllTypes[] = {"object", "array", "string", "number", "boolean", "null"};
 
@@ -68,18 +71,24 @@ constexpr Format kFormats[] = {
 #undef HF2Q_TIME
 #undef HF2Q_OCTET
 
-// How deep arrays and objects nest; looked at without recursion.
-size_t depth_of(const Json& root) {
+struct SchemaSize {
+  size_t depth = 0;  // of arrays and objects inside of one another
+  size_t n_values = 0;
+};
+
+// Without recursion.
+SchemaSize size_of(const Json& root) {
   std::vector<std::pair<const Json*, size_t>> todo = {{&root, 1}};
-  size_t deepest = 0;
+  SchemaSize size;
   while (!todo.empty()) {
     const auto [value, depth] = todo.back();
     todo.pop_back();
+    ++size.n_values;
     if (!value->is_structured()) continue;
-    deepest = std::max(deepest, depth);
+    size.depth = std::max(size.depth, depth);
     for (const Json& item : *value) todo.emplace_back(&item, depth + 1);
   }
-  return deepest;
+  return size;
 }
 
 Error unsupported_keyword(const std::string& where, std::string_view keyword) {
@@ -118,10 +127,11 @@ class SchemaCompiler {
       : text_(text), builder_(text.builder()), root_(root), what_(what) {}
 
   Result<uint32_t> run() {
-    const size_t depth = depth_of(root_);
-    if (depth > kMaxSchemaDepth) {
-      return error(ErrorCode::kInvalidArgument, "{}: nesting at most {} deep expected, found {}",
-                   what_, kMaxSchemaDepth, depth);
+    const auto [depth, n_values] = size_of(root_);
+    if (depth > kMaxSchemaDepth || n_values > kMaxSchemaValues) {
+      return error(ErrorCode::kInvalidArgument,
+                   "{}: at most {} values nested at most {} deep expected, found {} and {}", what_,
+                   kMaxSchemaValues, kMaxSchemaDepth, n_values, depth);
     }
     TRY(root, rule_of_reference("#", what_));
     // References are compiled one after another, so that a chain of them needs no deep stack.
@@ -130,10 +140,7 @@ class SchemaCompiler {
       TRY(body, value(*reference.schema, reference.where));
       builder_.define(reference.rule, body);
     }
-    if (builder_.too_large()) {
-      return error(ErrorCode::kUnsupported, "{}: rules of at most {} states expected, found more",
-                   what_, RuleBuilder::kMaxStates);
-    }
+    if (builder_.too_large()) return too_large();
     return root;
   }
 
@@ -167,18 +174,24 @@ class SchemaCompiler {
       if (schema.contains(keyword)) return alternatives(schema, std::string(keyword), where);
     }
     TRY(types, types_of(schema, where));
-    Fragment result = builder_.nothing();
+    const Fragment result = builder_.nothing();
     for (const std::string& type : types) {
       TRY(body, value_of_type(type, schema, where));
-      result = builder_.either(result, body);
+      builder_.link(result.start, body, result.end);
     }
     return result;
   }
 
   Status count_step(const std::string& where) {
-    if (++n_steps_ <= kMaxSchemaSteps && !builder_.too_large()) return Ok{};
+    if (builder_.too_large()) return too_large();
+    if (++n_steps_ <= kMaxSchemaSteps) return Ok{};
     return error(ErrorCode::kUnsupported, "{}: too large a schema: at most {} parts expected",
                  where, kMaxSchemaSteps);
+  }
+
+  Error too_large() const {
+    return error(ErrorCode::kUnsupported, "{}: rules of at most {} states expected, found more",
+                 what_, RuleBuilder::kMaxStates);
   }
 
   static Status check_keywords(const Json& schema, const std::string& where) {
@@ -202,7 +215,7 @@ class SchemaCompiler {
   }
 
   // "#" and "#/a/0/b", with ~0 and ~1.
-  Result<const Json*> find_reference(const Json& reference, const std::string& where) const {
+  Result<const Json*> find_reference(const Json& reference, const std::string& where) {
     const std::string text = reference.is_string() ? reference.get<std::string>() : "";
     if (text != "#" && !text.starts_with("#/")) {
       return error(ErrorCode::kUnsupported,
@@ -214,8 +227,8 @@ class SchemaCompiler {
       const size_t end = std::min(text.find('/', begin + 1), text.size());
       const std::string name = unescaped(text.substr(begin + 1, end - begin - 1));
       begin = end;
-      if (at->is_object() && at->contains(name)) {
-        at = &(*at)[name];
+      if (const Json* member = find_member(*at, name)) {
+        at = member;
         continue;
       }
       const bool index = at->is_array() && !name.empty() && name.size() < 7 &&
@@ -228,6 +241,18 @@ class SchemaCompiler {
       at = &(*at)[std::stoul(name)];
     }
     return at;
+  }
+
+  // Objects of ordered_json are searched from the beginning: those that references go through get
+  // an index.
+  const Json* find_member(const Json& object, const std::string& name) {
+    if (!object.is_object()) return nullptr;
+    const auto [index, is_new] = members_.try_emplace(&object);
+    if (is_new) {
+      for (const auto& [key, content] : object.items()) index->second.emplace(key, &content);
+    }
+    const auto found = index->second.find(name);
+    return found == index->second.end() ? nullptr : found->second;
   }
 
   static std::string unescaped(const std::string& name) {
@@ -282,6 +307,10 @@ class SchemaCompiler {
   Status join_flat(Json& into, const Json& part, const std::string& where, size_t depth) {
     if (part == true) return Ok{};
     TRY(flat, flatten(part, where + ".allOf", depth + 1));
+    for (const auto& [key, content] : flat.items()) {
+      if (into.contains(key)) n_steps_ += into[key].size() * content.size() / kComparisonsOfStep;
+    }
+    TRY_OK(count_step(where));
     TRY(joined, join_schemas(into, flat, where));
     into = std::move(joined);
     return Ok{};
@@ -300,12 +329,13 @@ class SchemaCompiler {
     const Json& content = schema[std::string(keyword)];
     if (is_enum && !content.is_array()) return not_expected(where, keyword, "an array", content);
     TRY(types, types_of(schema, where));
-    Fragment result = builder_.nothing();
+    const Fragment result = builder_.nothing();
     const Json values = is_enum ? content : Json::array({content});
     for (const Json& item : values) {
       const bool fits = std::ranges::any_of(
           types, [&](const std::string& type) { return is_type_of(type, item); });
-      if (fits || !schema.contains("type")) result = builder_.either(result, text_.literal(item));
+      if (!fits && schema.contains("type")) continue;
+      builder_.link(result.start, text_.literal(item), result.end);
     }
     return result;
   }
@@ -318,12 +348,12 @@ class SchemaCompiler {
     Json beside = schema;
     beside.erase(keyword);
     const bool alone = says_only(schema, keyword);
-    Fragment result = builder_.nothing();
+    const Fragment result = builder_.nothing();
     for (size_t i = 0; i < list.size(); ++i) {
       const std::string place = fmt::format("{}.{}[{}]", where, keyword, i);
       const Json joined = alone ? Json() : Json{{"allOf", Json::array({beside, list[i]})}};
       TRY(body, value(alone ? list[i] : joined, place));
-      result = builder_.either(result, body);
+      builder_.link(result.start, body, result.end);
     }
     return result;
   }
@@ -592,6 +622,7 @@ class SchemaCompiler {
   const std::string& what_;
   size_t n_steps_ = 0;
   std::map<const Json*, uint32_t> rules_;  // of references
+  std::map<const Json*, std::unordered_map<std::string, const Json*>> members_;
   std::vector<Reference> references_;
   std::optional<uint32_t> any_value_;
 };

@@ -31,11 +31,13 @@
 namespace hf2q {
 
 inline constexpr size_t kMaxSchemaDepth = 64;
+inline constexpr size_t kMaxSchemaValues = 20'000;
 
 // Adds the rules and returns the number of the value's rule. kUnsupported naming place and keyword
 // ("schema.properties.x: keyword 'y' is not supported"), for a schema that needs more than
 // RuleBuilder::kMaxStates, and for references that are not into the document; kInvalidArgument for
-// what is no schema, for one that no value follows, and for nesting beyond kMaxSchemaDepth.
+// what is no schema, for one that no value follows, and for a schema that is larger or nests deeper
+// than the limits above.
 Result<uint32_t> add_json_schema(RuleBuilder& builder, const nlohmann::ordered_json& schema);
 // The same in the given spelling; messages begin with `what`.
 Result<uint32_t> add_schema(ValueText& text, const nlohmann::ordered_json& schema,

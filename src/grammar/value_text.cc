@@ -1,7 +1,5 @@
 #include "grammar/value_text.h"
 
-#include <map>
-
 #include "tokenizer/utf8.h"
 
 namespace hf2q {
@@ -138,8 +136,12 @@ Fragment ValueText::character(const CodePointSet& set) {
 
 Fragment ValueText::string(uint32_t min_length, uint32_t max_length) {
   if (min_length == 0 && max_length == RuleBuilder::kUnbounded) return builder_.call(any_string_);
-  const Fragment body = builder_.repeat(character(), min_length, max_length);
-  return builder_.sequence({quote(), body, quote()});
+  const auto [found, is_new] = strings_.try_emplace({min_length, max_length}, 0);
+  if (is_new) {
+    const Fragment body = builder_.repeat(character(), min_length, max_length);
+    found->second = builder_.add_rule("a string", builder_.sequence({quote(), body, quote()}));
+  }
+  return builder_.call(found->second);
 }
 
 Fragment ValueText::literal_string(std::string_view text) {

@@ -11,10 +11,12 @@
 // that every reader can hold them.
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "grammar/rule_builder.h"
@@ -58,6 +60,7 @@ class ValueText {
   uint32_t integer_;
   uint32_t number_;
   uint32_t any_string_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> strings_;  // by their lengths
 };
 
 }  // namespace hf2q
