@@ -199,7 +199,7 @@ ordered_json kv_json(const ModelInfo& info) {
   return formats;
 }
 
-ordered_json to_json(const GgufFile& file, const ModelInfo& info, const InfoFlags& flags) {
+ordered_json file_json(const GgufFile& file, const ModelInfo& info, const InfoFlags& flags) {
   ordered_json types = ordered_json::object();
   for (const auto& [name, total] : info.types) {
     types[name] = {{"tensors", total.first}, {"bytes", total.second}};
@@ -297,7 +297,7 @@ int run(const InfoFlags& flags) {
   const Result<ModelInfo> info = inspect(file.value());
   if (!info.ok()) return report(info.error());
   if (flags.json) {
-    print_json(to_json(file.value(), info.value(), flags), 2);
+    print_json(file_json(file.value(), info.value(), flags), 2);
   } else {
     print_info(file.value(), info.value(), flags);
   }

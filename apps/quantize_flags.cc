@@ -44,7 +44,7 @@ void print_tensors(const OutputPlan& plan) {
   }
 }
 
-ordered_json to_json(const OutputPlan& plan, const QuantizeFlags& flags, double seconds) {
+ordered_json plan_json(const OutputPlan& plan, const QuantizeFlags& flags, double seconds) {
   ordered_json tensors = ordered_json::array();
   for (const OutputTensor& tensor : plan.tensors) {
     ordered_json entry = {{"name", tensor.name},
@@ -177,7 +177,7 @@ int execute(const OutputPlan& plan, const QuantizeFlags& flags, const Globals& g
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   if (flags.json) {
-    print_json(to_json(plan, flags, seconds), 2);
+    print_json(plan_json(plan, flags, seconds), 2);
   } else {
     print_summary(plan, flags, seconds);
   }

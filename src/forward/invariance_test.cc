@@ -39,6 +39,26 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
 }
 
+// The same logits for every page size, number of threads and chunk.
+void expect_same_however_run(const std::string& folder, const TestSetup& setup,
+                             const std::vector<int32_t>& ids, RunOptions options,
+                             const std::vector<float>& expected) {
+  for (const uint32_t page_positions : {1U, 4U, 32U}) {
+    for (const size_t n_threads : {1, 2}) {
+      TestSetup changed = setup;
+      changed.page_positions = page_positions;
+      changed.n_threads = n_threads;
+      TestModel model(folder, changed);
+      for (const size_t chunk : {1, 7, 64, 512}) {
+        options.chunk = chunk;
+        EXPECT_TRUE(same_bits(model.run(ids, options), expected))
+            << "pages of " << page_positions << ", " << n_threads << " threads, chunks of "
+            << chunk;
+      }
+    }
+  }
+}
+
 class Invariance : public testing::TestWithParam<Case> {
  protected:
   TestSetup setup() const {
@@ -56,21 +76,7 @@ class Invariance : public testing::TestWithParam<Case> {
 
 TEST_P(Invariance, ChunksThreadsAndPages) {
   const std::vector<float> expected = baseline();
-  for (const uint32_t page_positions : {1U, 4U, 32U}) {
-    for (const size_t n_threads : {1, 2}) {
-      TestSetup changed = setup();
-      changed.page_positions = page_positions;
-      changed.n_threads = n_threads;
-      TestModel model(GetParam().folder, changed);
-      for (const size_t chunk : {1, 7, 64, 512}) {
-        RunOptions options;
-        options.chunk = chunk;
-        EXPECT_TRUE(same_bits(model.run(tokens(90, 1), options), expected))
-            << "pages of " << page_positions << ", " << n_threads << " threads, chunks of "
-            << chunk;
-      }
-    }
-  }
+  expect_same_however_run(GetParam().folder, setup(), tokens(90, 1), {}, expected);
 }
 
 TEST_P(Invariance, OthersInTheBatch) {
@@ -191,20 +197,7 @@ TEST_P(InvarianceOfImages, ChunksThreadsAndPages) {
   RunOptions causal = image_;
   causal.soft_block = false;
   EXPECT_FALSE(same_bits(whole.run(ids_, causal), expected)) << "the block has no effect";
-  for (const uint32_t page_positions : {1U, 4U, 32U}) {
-    for (const size_t n_threads : {1, 2}) {
-      TestSetup changed = setup();
-      changed.page_positions = page_positions;
-      changed.n_threads = n_threads;
-      TestModel model(GetParam().folder, changed);
-      for (const size_t chunk : {1, 7, 64, 512}) {
-        image_.chunk = chunk;
-        EXPECT_TRUE(same_bits(model.run(ids_, image_), expected))
-            << "pages of " << page_positions << ", " << n_threads << " threads, chunks of "
-            << chunk;
-      }
-    }
-  }
+  expect_same_however_run(GetParam().folder, setup(), ids_, image_, expected);
 }
 
 // A text, the prompt, and the prompt behind other tokens: in one batch as each alone.

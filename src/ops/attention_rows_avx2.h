@@ -95,18 +95,25 @@ class Levels {
   __m256 parts_[kVectors];
 };
 
+// Calls use(i, norm) for every kStep-th value i of a row, with the norm of its block.
+template <size_t kStep, class Use>
+void for_values(const std::byte* norms, size_t head_dim, const Use& use) {
+  for (size_t begin = 0; begin < head_dim; begin += 256) {
+    const __m256 norm = _mm256_broadcast_ss(reinterpret_cast<const float*>(norms) + begin / 256);
+    const size_t end = std::min(head_dim, begin + 256);
+    for (size_t i = begin; i < end; i += kStep) use(i, norm);
+  }
+}
+
 template <KvFormat kCodeFormat, uint32_t kBits>
 struct CodeRow {
   static constexpr KvFormat kFormat = kCodeFormat;
 
   void decode(const std::byte* codes, const std::byte* norms, size_t head_dim, float* row) const {
-    for (size_t begin = 0; begin < head_dim; begin += 256) {
-      const __m256 norm = _mm256_broadcast_ss(reinterpret_cast<const float*>(norms) + begin / 256);
-      const size_t end = std::min(head_dim, begin + 256);
-      for (size_t i = begin; i < end; i += 8, codes += kBits) {
-        _mm256_storeu_ps(row + i, _mm256_mul_ps(levels_.at(unpack8<kBits>(codes)), norm));
-      }
-    }
+    for_values<8>(norms, head_dim, [&](size_t i, __m256 norm) {
+      const __m256i eight = unpack8<kBits>(codes + i / 8 * kBits);
+      _mm256_storeu_ps(row + i, _mm256_mul_ps(levels_.at(eight), norm));
+    });
   }
 
  private:
@@ -119,15 +126,11 @@ struct PairRow {
   static constexpr KvFormat kFormat = kCodeFormat;
 
   void decode(const std::byte* codes, const std::byte* norms, size_t head_dim, float* row) const {
-    for (size_t begin = 0; begin < head_dim; begin += 256) {
-      const __m256 norm = _mm256_broadcast_ss(reinterpret_cast<const float*>(norms) + begin / 256);
-      const size_t end = std::min(head_dim, begin + 256);
-      for (size_t i = begin; i < end; i += 16, codes += kBits) {
-        const uint64_t eight = load_bytes(codes);
-        store(eight, norm, row + i);
-        store(eight >> (4 * kBits), norm, row + i + 8);
-      }
-    }
+    for_values<16>(norms, head_dim, [&](size_t i, __m256 norm) {
+      const uint64_t eight = load_bytes(codes + i / 16 * kBits);
+      store(eight, norm, row + i);
+      store(eight >> (4 * kBits), norm, row + i + 8);
+    });
   }
 
  private:

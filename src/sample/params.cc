@@ -51,12 +51,4 @@ Result<SamplingParams> validate(SamplingParams params, size_t vocab_size) {
   return params;
 }
 
-Result<uint64_t> seed_from_number(double value) {
-  if (value >= 0 && value < 0x1p64 && value == std::floor(value)) {
-    return static_cast<uint64_t>(value);
-  }
-  return error(ErrorCode::kInvalidArgument,
-               "seed: a whole number from 0 to 2^64 - 1 expected, found {}", value);
-}
-
 }  // namespace hf2q

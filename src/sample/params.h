@@ -50,9 +50,6 @@ SamplingParams with_given(SamplingParams params, const Given& given) {
 // bias outside [-100, 100]; a token id outside [0, vocab_size).
 Result<SamplingParams> validate(SamplingParams params, size_t vocab_size);
 
-// A seed that came as a floating-point number (JSON 1e300, 2.5): the whole numbers 0 to 2^64 - 1.
-Result<uint64_t> seed_from_number(double value);
-
 // The most tokens an answer may have when `room` are left in the context: n_predict, at most
 // `room`; any negative number means `room`.
 inline size_t answer_limit(int64_t n_predict, size_t room) {

@@ -99,15 +99,6 @@ TEST(SamplingParams, Clamps) {
   EXPECT_EQ(validate(params, 100).value().penalty_last_n, -1);
 }
 
-TEST(SamplingParams, Seeds) {
-  EXPECT_EQ(seed_from_number(0).value(), 0U);
-  EXPECT_EQ(seed_from_number(4294967296.0).value(), 4294967296U);
-  EXPECT_EQ(seed_from_number(0x1p63).value(), 1ULL << 63);
-  for (double bad : {1e300, 0x1p64, -1.0, 2.5, double{kNan}, double{kInfinity}}) {
-    EXPECT_FALSE(seed_from_number(bad).ok()) << bad;
-  }
-}
-
 TEST(SamplingParams, AnswerLimit) {
   EXPECT_EQ(answer_limit(-5, 100), 100U);
   EXPECT_EQ(answer_limit(0, 100), 0U);
