@@ -76,7 +76,8 @@ inline std::string random_text(const Grammar::Shared& grammar, uint32_t seed) {
   std::mt19937 random(seed);
   GrammarState state(grammar);
   std::string text;
-  const std::string_view closing = "\"]}0,:efulaxyA1";
+  std::vector<int32_t> closing = {*vocabulary()->marker("<|\"|>")};
+  for (const char c : std::string_view("\"]}0,:efulaxyA1")) closing.push_back(4 + c);
   for (int n = 0; n < 4000; ++n) {
     if (state.must_end() || (state.may_end() && random() % 8 == 0)) return text;
     const TokenBits mask = mask_of(state);
@@ -87,7 +88,7 @@ inline std::string random_text(const Grammar::Shared& grammar, uint32_t seed) {
     if (allowed.empty()) return text + "<no token>";
     int32_t id = allowed[random() % allowed.size()];
     for (size_t i = 0; text.size() > 40 && i < closing.size(); ++i) {
-      const int32_t end = 4 + closing[random() % 2 == 0 ? i : random() % closing.size()];
+      const int32_t end = closing[random() % 2 == 0 ? i : random() % closing.size()];
       if (!has_bit(mask, static_cast<size_t>(end))) continue;
       id = end;
       break;
