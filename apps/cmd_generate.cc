@@ -5,11 +5,14 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "chat/template.h"
 #include "commands.h"
 #include "engine/generate.h"
 #include "engine/prompt.h"
 #include "generation_stats.h"
+#include "grammar_flags.h"
 #include "interrupt.h"
 #include "model_flags.h"
 #include "soft_flags.h"
@@ -21,6 +24,7 @@ namespace {
 struct GenerateFlags {
   ModelFlags model;
   SamplingFlags sampling;
+  GrammarFlags grammar;
   std::string prompt;
   std::string file;
   std::string tokens;
@@ -52,6 +56,18 @@ Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlag
   return chat_prompt(tokenizer, jinja, {{{"role", "user"}, {"content", text}}}, nullptr, options);
 }
 
+// Behind a thought, when the prompt asks for one.
+Result<Grammar::Shared> answer_grammar(const Engine& engine, const GenerateFlags& flags,
+                                       std::span<const int32_t> prompt) {
+  GrammarOptions options;
+  if (ends_in_open_thought(engine.tokenizer().decode(prompt))) {
+    options.thought = Thought::kOpen;
+  } else if (flags.thinking == "on") {
+    options.thought = Thought::kMay;
+  }
+  return grammar_from(flags.grammar, engine.tokenizer(), options);
+}
+
 void print_stats(Engine& engine, size_t n_prompt, const Generation& generation) {
   const size_t n = generation.token_ids.size();
   fmt::print(stderr, "{} prompt tokens, {}; {} answer tokens, {}; first after {}; cache {}; {}\n",
@@ -69,6 +85,8 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
   options.n_predict = flags.n_predict;
   options.stops = flags.stops;
   options.ignore_eos = flags.ignore_eos;
+  TRY(grammar, answer_grammar(*engine, flags, ids));
+  options.grammar = std::move(grammar);
   TRY(soft, read_soft_rows(flags.soft, engine->config()));
   options.soft = std::move(soft);
   options.on_text = [&](std::string_view text) {
@@ -120,6 +138,7 @@ void add_generate(Program& program, const Globals& globals) {
   command.add_flag("--json", flags->json,
                    "One object on stdout: token_ids, text, finish_reason, prompt_tokens");
   add_soft_flag(command, flags->soft);
+  add_grammar_flags(command, flags->grammar);
   add_sampling_flags(command, flags->sampling);
   add_model_flags(command, flags->model);
   add_prompt_kv_flag(command, flags->model);

@@ -100,6 +100,29 @@ class TextStream {
   bool refused_ = false;  // on_text wants no more
 };
 
+// Which tokens the answer's grammar lets come next; all, when there is none.
+class AnswerMask {
+ public:
+  AnswerMask(const std::shared_ptr<const Grammar>& grammar, size_t vocab_size) {
+    if (!grammar) return;
+    state_.emplace(grammar);
+    bits_.resize((std::max(vocab_size, grammar->vocabulary().n_tokens()) + 63) / 64);
+  }
+
+  std::span<const uint64_t> allowed() {
+    if (state_) state_->allowed(bits_);
+    return bits_;
+  }
+  void accept(int32_t token) {
+    if (state_) CHECK(state_->accept(token));
+  }
+  bool must_end() const { return state_ && state_->must_end(); }
+
+ private:
+  std::optional<GrammarState> state_;
+  std::vector<uint64_t> bits_;
+};
+
 Batch single(int32_t token, uint32_t position) {
   Batch batch;
   BatchRow& row = batch.rows.emplace_back();
@@ -237,10 +260,13 @@ Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const 
   const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - sequence.length());
   TextStream stream(engine.tokenizer(), std::move(stops), options);
   SampleScratch scratch;
+  AnswerMask mask(options.grammar, engine.config().vocab_size);
   Clock::time_point first = Clock::now();
   result.finish_reason = "length";
   while (result.token_ids.size() < limit) {
-    TRY(token, sample({engine.logits(), prompt, result.token_ids, {}, 0}, params, scratch));
+    TRY(token,
+        sample({engine.logits(), prompt, result.token_ids, mask.allowed(), 0}, params, scratch));
+    mask.accept(token);
     if (result.token_ids.empty()) {
       first = Clock::now();
       result.prompt_seconds = seconds_since(start);
@@ -256,6 +282,10 @@ Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const 
     }
     if (!stream.push(token, result.text)) {
       result.finish_reason = stream.stopped() ? "stop" : "cancelled";
+      break;
+    }
+    if (options.ignore_eos && mask.must_end()) {
+      result.finish_reason = "stop";
       break;
     }
     if (result.token_ids.size() == limit) break;

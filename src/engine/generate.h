@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "grammar/grammar.h"
 #include "sample/params.h"
 
 namespace hf2q {
@@ -27,7 +29,9 @@ struct GenerateOptions {
   SamplingParams sampling;
   int64_t n_predict = -1;  // negative: up to the end of the context
   std::vector<std::string> stops;
+  // The answer goes on behind a token that ends the turn; with a grammar only while its text can.
   bool ignore_eos = false;
+  std::shared_ptr<const Grammar> grammar;    // what the answer has to follow; none: anything
   std::vector<SoftRows> soft;                // in the whole prompt
   SpecialText special = SpecialText::kHide;  // control tokens in the text
   size_t n_held = 0;  // first tokens of the prompt that the sequence holds, fewer than all
