@@ -24,9 +24,17 @@ size_t nesting_depth(std::string_view text) {
   return deepest;
 }
 
+template <class Json>
+std::string describe_any(const Json& value) {
+  if (value.is_array()) return "an array";
+  if (value.is_object()) return "an object";
+  if (value.is_string()) return quote(value.template get_ref<const std::string&>());
+  return value.dump();
+}
+
 }  // namespace
 
-Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& name) {
+Status check_json_size(std::string_view text, const std::string& name) {
   if (text.size() > kMaxJsonTreeBytes) {
     return error(ErrorCode::kCorrupt, "{}: at most {} bytes of JSON expected, found {}", name,
                  kMaxJsonTreeBytes, text.size());
@@ -37,16 +45,22 @@ Result<nlohmann::json> parse_json_object(std::string_view text, const std::strin
                  "{}: arrays and objects nested at most {} deep expected, found {}", name,
                  kMaxJsonTreeDepth, depth);
   }
+  return Ok{};
+}
+
+Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& name) {
+  TRY_OK(check_json_size(text, name));
   nlohmann::json root = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) return error(ErrorCode::kCorrupt, "{}: a JSON object expected", name);
   return root;
 }
 
 std::string describe(const nlohmann::json& value) {
-  if (value.is_array()) return "an array";
-  if (value.is_object()) return "an object";
-  if (value.is_string()) return quote(value.get_ref<const std::string&>());
-  return value.dump();
+  return describe_any(value);
+}
+
+std::string describe(const nlohmann::ordered_json& value) {
+  return describe_any(value);
 }
 
 }  // namespace hf2q

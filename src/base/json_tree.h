@@ -20,8 +20,13 @@ inline constexpr size_t kMaxJsonTreeBytes = size_t{16} << 20;
 // kMaxJsonTreeDepth; the message begins with `name`, which stands for the text.
 Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& name);
 
+// What parse_json_object refuses before it reads: kCorrupt for more than kMaxJsonTreeBytes, or
+// deeper than kMaxJsonTreeDepth.
+Status check_json_size(std::string_view text, const std::string& name);
+
 // What a message calls a value that is not the expected one: `"text"` (see quote.h), -1, true,
 // null, `an array`, `an object`.
 std::string describe(const nlohmann::json& value);
+std::string describe(const nlohmann::ordered_json& value);
 
 }  // namespace hf2q
