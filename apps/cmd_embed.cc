@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "engine/embedding.h"
 #include "engine/generate.h"
 #include "model_flags.h"
 #include "terminal.h"
@@ -26,13 +26,7 @@ Result<std::vector<float>> embed(Engine& engine, const std::string& text) {
       engine.tokenizer().encode(text, {.add_bos = true, .parse_special = false});
   Sequence sequence = engine.new_sequence();
   TRY_OK(read_prompt(engine, sequence, ids, Wants::kHidden));
-  TRY_OK(check_finite("hidden state", engine.hidden()));
-  std::vector<float> vector(engine.hidden().begin(), engine.hidden().end());
-  double sum = 0;
-  for (const float x : vector) sum += static_cast<double>(x) * x;
-  const double length = std::max(std::sqrt(sum), 1e-12);
-  for (float& x : vector) x = static_cast<float>(x / length);
-  return vector;
+  return unit_vector(engine.hidden());
 }
 
 Result<int> run(const EmbedFlags& flags, const Globals& globals) {

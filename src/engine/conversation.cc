@@ -149,14 +149,8 @@ Status append_all(Engine& engine, std::span<const ConversationPart> parts) {
   Batch batch;
   std::vector<Sequence*> sequences;
   for (const ConversationPart& part : parts) {
-    const uint32_t length = part.conversation->sequence_.length();
-    for (size_t i = 0; i < part.ids.size(); ++i) {
-      BatchRow& row = batch.rows.emplace_back();
-      row.sequence = static_cast<uint32_t>(sequences.size());
-      row.position = length + static_cast<uint32_t>(i);
-      row.token = part.ids[i];
-      if (i + 1 == part.ids.size()) row.wants = Wants::kLogits;
-    }
+    append_rows(batch, static_cast<uint32_t>(sequences.size()),
+                part.conversation->sequence_.length(), part.ids, Wants::kLogits);
     sequences.push_back(&part.conversation->sequence_);
   }
   TRY_OK(engine.run(batch, sequences));

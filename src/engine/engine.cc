@@ -11,7 +11,7 @@
 namespace hf2q {
 namespace {
 
-constexpr uint32_t kMaxRollback = 64;
+constexpr uint32_t kMaxRollback = Engine::kMaxRollback;
 // Room for every sequence's pages of work and some sharing, beyond what lies at rest.
 constexpr uint64_t kSpareDivisor = 64;
 
@@ -178,6 +178,7 @@ KvStatus Engine::reserve(std::span<Sequence* const> sequences, Sequence* exact) 
 Status Engine::run(const Batch& batch, std::span<Sequence* const> sequences,
                    const Observer* observer, Sequence* exact) {
   CHECK(exact == nullptr || sequences.size() == 1);
+  failed_sequence_.reset();
   n_rows_.assign(sequences.size(), 0);
   for (const BatchRow& row : batch.rows) {
     CHECK(row.sequence < sequences.size());
@@ -211,6 +212,7 @@ Status Engine::run(const Batch& batch, std::span<Sequence* const> sequences,
     }
   }
   if (!bad) return Ok{};
+  failed_sequence_ = batch.rows[bad->row].sequence;
   return error(ErrorCode::kCorrupt,
                "layer {}, position {}: finite K and V expected, found NaN or infinity", bad->layer,
                batch.rows[bad->row].position);

@@ -58,6 +58,8 @@ struct MemoryPlan {
 
 class Engine {
  public:
+  static constexpr uint32_t kMaxRollback = 64;  // of its sequences
+
   // Errors as GgufFile::open, read_gguf_vocabulary, load_weights and plan_kv.
   static Result<std::unique_ptr<Engine>> load(const std::string& path,
                                               const EngineOptions& options);
@@ -89,6 +91,8 @@ class Engine {
   // reads it instead.
   Status run(const Batch& batch, std::span<Sequence* const> sequences,
              const Observer* observer = nullptr, Sequence* exact = nullptr);
+  // Whose row of K or V was not finite when the last run() failed for that: index in `sequences`.
+  std::optional<uint32_t> failed_sequence() const { return failed_sequence_; }
   // Of the last run(), one row for each batch row that wanted them.
   std::span<const float> logits() const { return workspace_.logits(); }
   std::span<const float> hidden() const { return workspace_.hidden(); }
@@ -115,6 +119,7 @@ class Engine {
   std::vector<std::byte* const*> pages_;
   std::vector<std::byte* const*> exact_pages_;
   std::vector<uint32_t> n_rows_;
+  std::optional<uint32_t> failed_sequence_;
   std::vector<TokenKey> keys_;
 };
 

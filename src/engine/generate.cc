@@ -8,8 +8,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "sample/sample.h"
-#include "sample/stop.h"
+#include "engine/answer.h"
 
 namespace hf2q {
 namespace {
@@ -72,64 +71,10 @@ size_t batch_end(const SoftIndex& soft, size_t at, size_t max_rows, size_t n_pro
   return end;
 }
 
-// Turns tokens into text that may be shown, and knows when the text is over.
-class TextStream {
- public:
-  TextStream(const Tokenizer& tokenizer, StopMatcher stops, const GenerateOptions& options)
-      : decoder_(tokenizer, options.special), stops_(std::move(stops)), options_(options) {}
-
-  // False when the answer is to end.
-  bool push(int32_t id, std::string& text) { return emit(stops_.feed(decoder_.push(id)), text); }
-  void finish(std::string& text) {
-    (void)emit(stops_.feed(decoder_.finish()), text);
-    (void)emit(stops_.flush(), text);
-  }
-  bool stopped() const { return stops_.stopped(); }
-
- private:
-  bool emit(const std::string& piece, std::string& text) {
-    if (refused_) return false;
-    text += piece;
-    refused_ = !piece.empty() && options_.on_text && !options_.on_text(piece);
-    return !refused_ && !stops_.stopped();
-  }
-
-  StreamDecoder decoder_;
-  StopMatcher stops_;
-  const GenerateOptions& options_;
-  bool refused_ = false;  // on_text wants no more
-};
-
-// Which tokens the answer's grammar lets come next; all, when there is none.
-class AnswerMask {
- public:
-  AnswerMask(const std::shared_ptr<const Grammar>& grammar, size_t vocab_size) {
-    if (!grammar) return;
-    state_.emplace(grammar);
-    bits_.resize((std::max(vocab_size, grammar->vocabulary().n_tokens()) + 63) / 64);
-  }
-
-  std::span<const uint64_t> allowed() {
-    if (state_) state_->allowed(bits_);
-    return bits_;
-  }
-  void accept(int32_t token) {
-    if (state_) CHECK(state_->accept(token));
-  }
-  bool must_end() const { return state_ && state_->must_end(); }
-
- private:
-  std::optional<GrammarState> state_;
-  std::vector<uint64_t> bits_;
-};
-
-Batch single(int32_t token, uint32_t position) {
-  Batch batch;
-  BatchRow& row = batch.rows.emplace_back();
-  row.token = token;
-  row.position = position;
-  row.wants = Wants::kLogits;
-  return batch;
+// Adds `piece` to the text; false when its reader wants no more.
+bool show(const GenerateOptions& options, const std::string& piece, std::string& text) {
+  text += piece;
+  return piece.empty() || !options.on_text || options.on_text(piece);
 }
 
 }  // namespace
@@ -258,41 +203,33 @@ Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const 
     return result;
   }
   const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - sequence.length());
-  TextStream stream(engine.tokenizer(), std::move(stops), options);
+  Answer answer(engine,
+                {std::move(params), limit, options.ignore_eos, options.grammar, options.special},
+                std::move(stops));
   SampleScratch scratch;
-  AnswerMask mask(options.grammar, engine.config().vocab_size);
   Clock::time_point first = Clock::now();
-  result.finish_reason = "length";
-  while (result.token_ids.size() < limit) {
-    TRY(token,
-        sample({engine.logits(), prompt, result.token_ids, mask.allowed(), 0}, params, scratch));
-    mask.accept(token);
-    if (result.token_ids.empty()) {
+  bool cancelled = false;
+  bool refused = false;  // on_text wants no more
+  while (answer.goes_on()) {
+    TRY(token, answer.choose(engine.logits(), prompt, scratch));
+    if (answer.ids().size() == 1) {
       first = Clock::now();
       result.prompt_seconds = seconds_since(start);
     }
-    result.token_ids.push_back(token);
-    if (!options.ignore_eos && engine.tokenizer().is_stop(token)) {
-      result.finish_reason = "stop";
-      break;
-    }
-    if (options.on_token && !options.on_token(token)) {
-      result.finish_reason = "cancelled";
-      break;
-    }
-    if (!stream.push(token, result.text)) {
-      result.finish_reason = stream.stopped() ? "stop" : "cancelled";
-      break;
-    }
-    if (options.ignore_eos && mask.must_end()) {
-      result.finish_reason = "stop";
-      break;
-    }
-    if (result.token_ids.size() == limit) break;
+    if (!answer.goes_on()) break;
+    cancelled = options.on_token && !options.on_token(token);
+    if (cancelled) break;
+    refused = !show(options, answer.show(), result.text);
+    cancelled = refused && !answer.stopped_by_text();
+    if (cancelled || !answer.goes_on()) break;
+    Batch batch;
+    append_rows(batch, 0, sequence.length(), std::span(&token, 1), Wants::kLogits);
     Sequence* one[] = {&sequence};
-    TRY_OK(engine.run(single(token, sequence.length()), one));
+    TRY_OK(engine.run(batch, one));
   }
-  stream.finish(result.text);
+  result.token_ids.assign(answer.ids().begin(), answer.ids().end());
+  result.finish_reason = cancelled ? "cancelled" : answer.finish_reason();
+  if (!refused) (void)show(options, answer.finish(), result.text);
   result.answer_seconds = seconds_since(first);
   return result;
 }

@@ -51,4 +51,16 @@ struct Batch {
   RotaryPositions rotary;
 };
 
+// Adds rows of the tokens `ids` from `position` on; the last one of them wants `last`.
+inline void append_rows(Batch& batch, uint32_t sequence, uint32_t position,
+                        std::span<const int32_t> ids, Wants last) {
+  for (const int32_t id : ids) {
+    BatchRow& row = batch.rows.emplace_back();
+    row.sequence = sequence;
+    row.position = position++;
+    row.token = id;
+  }
+  if (!ids.empty()) batch.rows.back().wants = last;
+}
+
 }  // namespace hf2q

@@ -180,6 +180,23 @@ BudgetExceeded Pool::refusal(std::span<const uint64_t> counts, const Demand& dem
   return {g, counts[g], free_pages(g), demand.new_bytes, demand.free_bytes, budget_bytes()};
 }
 
+bool Pool::could_allocate(std::span<const uint64_t> counts) const {
+  CHECK(counts.size() == groups_.size());
+  const Demand least = demand_of(counts, When::kAfterReclaim);
+  return least.new_bytes <= least.free_bytes;
+}
+
+bool Pool::could_hold(std::span<const uint64_t> counts) const {
+  CHECK(counts.size() == groups_.size());
+  uint64_t bytes = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Supply nothing = {.pages = 0, .slabs = 0, .slab_pages = groups_[g].slab_pages};
+    bytes = saturating_add(bytes,
+                           saturating_mul(nothing.slabs_for(counts[g]), groups_[g].slab_bytes()));
+  }
+  return bytes <= budget_bytes();
+}
+
 KvStatus Pool::allocate(std::span<const uint64_t> counts, std::span<std::vector<PageId>> pages) {
   CHECK(counts.size() == groups_.size() && pages.size() == groups_.size());
   const Demand least = demand_of(counts, When::kAfterReclaim);

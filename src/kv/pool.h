@@ -52,6 +52,11 @@ class Pool {
   // BudgetExceeded or SystemMemoryExceeded.
   KvStatus allocate(std::span<const uint64_t> counts, std::span<std::vector<PageId>> pages);
 
+  // allocate() would succeed, were the system to give the memory.
+  bool could_allocate(std::span<const uint64_t> counts) const;
+  // An empty pool could give this many pages.
+  bool could_hold(std::span<const uint64_t> counts) const;
+
   void retain(size_t g, PageId page);   // one reference more
   void release(size_t g, PageId page);  // one less; the last one frees the page
   uint32_t references(size_t g, PageId page) const { return groups_[g].references[page]; }

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "grammar/grammar.h"
 #include "sample/log_probs.h"
 #include "sample/params.h"
 
@@ -28,6 +29,7 @@ struct ServeRequest {
   uint32_t n_answers = 1;   // forked from one reading of the prompt
   std::vector<std::string> stops;
   bool ignore_eos = false;
+  std::shared_ptr<const Grammar> grammar;   // what an answer may say; none: anything
   std::optional<uint32_t> n_top_log_probs;  // none: no log-probabilities; 0: of the token alone
   bool progress = false;                    // PromptProgress events, one for each step
 };

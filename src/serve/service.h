@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -44,8 +46,8 @@ using Submission = std::variant<RequestId, Rejection>;
 
 class Service {
  public:
-  // kInvalidArgument: max_running is 0 or beyond what the engine's batches hold; kOutOfMemory: the
-  // system gives no thread. Warm-up goes on behind it, see ready().
+  // Warms up. kInvalidArgument: max_running is 0 or beyond what the engine's batches hold;
+  // kOutOfMemory: the system gives no thread; errors of the warm-up batch.
   static Result<std::unique_ptr<Service>> start(std::unique_ptr<Engine> engine,
                                                 const ServiceOptions& options);
   // Ends after the step in work; requests that are still open get no further event.
@@ -57,21 +59,21 @@ class Service {
   // or the request was cancelled.
   Submission submit(ServeRequest request, EventSink sink);
   // [any thread] The sequences are given up before the next batch. Events of the batch in work may
-  // still come, none if called from a sink. Nothing happens when the request has ended.
+  // still come. Nothing happens when the request has ended.
   void cancel(RequestId id);
 
   // [any thread] From now on no request is taken; those that are open go on.
   void drain();
   // [any thread, but not from a sink] Returns when drain() was called and every request has ended.
   void wait_drained();
-  // [any thread] A request would be served: warmed up, and not draining.
+  // [any thread] A request would be served: not draining.
   bool ready() const;
   // [any thread] As of the last batch.
   ServiceStats stats() const;
   // [any thread] What does not change: tokenizer, config, file, weights' sizes, memory plan.
   const Engine& engine() const { return *engine_; }
   const ServiceOptions& options() const { return options_; }
-  // [any thread, but not from a sink] Most tokens of a sequence: the context, or what the whole
+  // [any thread] Most tokens of a sequence: the context, or what the whole
   // cache budget can hold.
   uint32_t max_length() const { return max_length_; }
   // [any thread, but not from a sink] Calls `task` between two batches, on the engine's thread.
@@ -79,14 +81,17 @@ class Service {
 
  private:
   Service(std::unique_ptr<Engine> engine, const ServiceOptions& options);
+  std::optional<Rejection> too_long(const ServeRequest& request) const;
   Result<std::unique_ptr<Job>> make_job(ServeRequest request, EventSink sink) const;
+  Rejection refuse(Rejection rejection);
+  Submission enqueue(std::unique_ptr<Job> job);
   void work();
   bool take_orders();
-  void warm_up();
+  void publish();
 
   std::unique_ptr<Engine> engine_;
   ServiceOptions options_;
-  uint32_t max_length_;
+  const uint32_t max_length_;
   std::unique_ptr<EngineLoop> loop_;  // of the engine's thread
   std::thread thread_;
 
@@ -95,12 +100,12 @@ class Service {
   std::condition_variable idle_;
   std::vector<std::unique_ptr<Job>> new_jobs_;
   std::vector<RequestId> cancelled_;
-  std::vector<std::function<void()>> tasks_;
+  const std::function<void(Engine&)>* task_ = nullptr;
   RequestId last_id_ = 0;
-  uint64_t n_open_ = 0;
-  bool warm_ = false;
+  size_t n_open_ = 0;
   bool draining_ = false;
   bool stopping_ = false;
+  Outcomes refused_;
   ServiceStats stats_;
 };
 
