@@ -8,6 +8,10 @@ if(HF2Q_FUZZ)
   list(FILTER TEST_SOURCES INCLUDE REGEX "/src/(base|gguf|safetensors|tokenizer|chat|convert)/|/row_codec_test")
 endif()
 add_executable(hf2q_tests ${TEST_SOURCES})
+compile_by_folder(hf2q_tests)
+if(HF2Q_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(hf2q_tests PRIVATE -Wno-stringop-overflow)  # false positives
+endif()
 target_include_directories(hf2q_tests PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(hf2q_tests PRIVATE hf2q_core GTest::gtest GTest::gtest_main GTest::gmock
                       nlohmann_json::nlohmann_json)

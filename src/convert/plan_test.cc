@@ -22,13 +22,13 @@ using testing::HasSubstr;
 using testing_support::TempFolder;
 using testing_support::value_of;
 
-const std::string kDense = HF2Q_MODELS "/tiny-gemma4";
+const std::string kBundled = HF2Q_MODELS "/tiny-gemma4";
 
 // micro-moe or micro-ple with the tokenizer that all small checkpoints share.
 std::string complete(const std::string& name, const TempFolder& work) {
   const std::string folder = work / name;
   std::filesystem::copy(std::string(HF2Q_TEST_DATA) + "/" + name, folder);
-  std::filesystem::copy(kDense + "/tokenizer.json", folder + "/tokenizer.json");
+  std::filesystem::copy(kBundled + "/tokenizer.json", folder + "/tokenizer.json");
   return folder;
 }
 
@@ -67,9 +67,9 @@ std::vector<float> widened(const Checkpoint& checkpoint, const std::string& name
 
 TEST(Conversion, UnquantizedFilesHoldTheWeightsAsTheyAre) {
   const TempFolder work;
-  const Checkpoint checkpoint = value_of(Checkpoint::open(kDense));
+  const Checkpoint checkpoint = value_of(Checkpoint::open(kBundled));
   for (const FileType type : {FileType::kF32, FileType::kBF16}) {
-    const GgufFile file = value_of(GgufFile::open(convert(kDense, type, work)));
+    const GgufFile file = value_of(GgufFile::open(convert(kBundled, type, work)));
     for (const auto& [gguf, hf] :
          {std::pair{"token_embd.weight", "model.embed_tokens.weight"},
           {"blk.2.attn_k.weight", "model.layers.2.self_attn.k_proj.weight"},
@@ -83,7 +83,7 @@ TEST(Conversion, UnquantizedFilesHoldTheWeightsAsTheyAre) {
 
 TEST(Conversion, MetadataIsComplete) {
   const TempFolder work;
-  const GgufFile file = value_of(GgufFile::open(convert(kDense, FileType::kQ4_K_M, work)));
+  const GgufFile file = value_of(GgufFile::open(convert(kBundled, FileType::kQ4_K_M, work)));
   EXPECT_EQ(value_of(file.get_string("general.architecture")), "gemma4");
   EXPECT_EQ(value_of(file.get_string("general.name")), "Tiny Gemma4");
   EXPECT_EQ(value_of(file.get_u32("general.file_type")), 15U);
@@ -107,7 +107,7 @@ TEST(Conversion, MetadataIsComplete) {
 TEST(Conversion, TheConfigurationSurvives) {
   const TempFolder work;
   for (const std::string& folder :
-       {kDense, complete("micro-moe", work), complete("micro-ple", work)}) {
+       {kBundled, complete("micro-moe", work), complete("micro-ple", work)}) {
     const Config expected =
         value_of(parse_hf_config(testing_support::read_text(folder + "/config.json"), folder))
             .config;
@@ -131,9 +131,9 @@ TEST(Conversion, TheConfigurationSurvives) {
 
 TEST(Conversion, BytesDoNotDependOnTheNumberOfThreads) {
   const TempFolder work;
-  const std::string one = testing_support::read_text(convert(kDense, FileType::kQ4_K_S, work, 1));
+  const std::string one = testing_support::read_text(convert(kBundled, FileType::kQ4_K_S, work, 1));
   for (const size_t n_threads : {2, 5}) {
-    EXPECT_TRUE(testing_support::read_text(convert(kDense, FileType::kQ4_K_S, work, n_threads)) ==
+    EXPECT_TRUE(testing_support::read_text(convert(kBundled, FileType::kQ4_K_S, work, n_threads)) ==
                 one);
   }
 }
@@ -185,8 +185,8 @@ TEST(Conversion, ImportanceReachesTheEncoder) {
   imatrix.entries["blk.0.attn_q.weight"] = entry;
   ASSERT_TRUE(write_imatrix(work / "imatrix.gguf", imatrix).ok());
   const GgufFile file =
-      value_of(GgufFile::open(convert(kDense, FileType::kQ4_K_S, work, 2, work / "imatrix.gguf")));
-  const Checkpoint checkpoint = value_of(Checkpoint::open(kDense));
+      value_of(GgufFile::open(convert(kBundled, FileType::kQ4_K_S, work, 2, work / "imatrix.gguf")));
+  const Checkpoint checkpoint = value_of(Checkpoint::open(kBundled));
   const std::vector<float> weights = widened(checkpoint, "model.layers.0.self_attn.q_proj.weight");
   std::vector<float> importance = entry.sums;
   for (float& value : importance) value /= 4;
@@ -208,7 +208,7 @@ TEST(Conversion, AnImportanceThatOverflowsIsNamed) {
   ASSERT_TRUE(write_imatrix(work / "imatrix.gguf", imatrix).ok());
   QuantizeOptions options;
   options.imatrix_path = work / "imatrix.gguf";
-  const OutputPlan plan = value_of(plan_conversion(kDense, options));
+  const OutputPlan plan = value_of(plan_conversion(kBundled, options));
   const Status status = write(plan, work / "out.gguf", {});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kCorrupt);
@@ -224,7 +224,7 @@ TEST(Conversion, AnImportanceMatrixOfAnotherModelIsNamed) {
   ASSERT_TRUE(write_imatrix(work / "imatrix.gguf", imatrix).ok());
   QuantizeOptions options;
   options.imatrix_path = work / "imatrix.gguf";
-  const auto refused = plan_conversion(kDense, options);
+  const auto refused = plan_conversion(kBundled, options);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, HasSubstr("imatrix.gguf: entries for this model's tensors"));
 }
@@ -245,13 +245,13 @@ TEST(Conversion, AWeightBeyondTheRangeOfItsTypeIsNamed) {
 
 TEST(Quantization, KeepsMetadataAndRefusesFewBits) {
   const TempFolder work;
-  const std::string bf16 = convert(kDense, FileType::kBF16, work);
+  const std::string bf16 = convert(kBundled, FileType::kBF16, work);
   QuantizeOptions options;
   options.file_type = FileType::kQ4_K_M;
   OutputPlan plan = value_of(plan_quantization(bf16, options));
   ASSERT_TRUE(write(plan, work / "q4.gguf", {}).ok());
   EXPECT_TRUE(testing_support::read_text(work / "q4.gguf") ==
-              testing_support::read_text(convert(kDense, FileType::kQ4_K_M, work)));
+              testing_support::read_text(convert(kBundled, FileType::kQ4_K_M, work)));
   options.file_type = FileType::kQ5_K_M;
   auto refused = plan_quantization(work / "q4.gguf", options);
   ASSERT_FALSE(refused.ok());
@@ -265,7 +265,7 @@ TEST(Quantization, KeepsMetadataAndRefusesFewBits) {
 TEST(Quantization, LeavesOutAndNamesWhatIsNoPartOfTheModel) {
   const TempFolder work;
   for (const std::string& folder :
-       {kDense, complete("micro-moe", work), complete("micro-ple", work)}) {
+       {kBundled, complete("micro-moe", work), complete("micro-ple", work)}) {
     const std::string path = convert(folder, FileType::kQ8_0, work);
     QuantizeOptions options;
     options.file_type = FileType::kQ8_0;
@@ -274,7 +274,7 @@ TEST(Quantization, LeavesOutAndNamesWhatIsNoPartOfTheModel) {
   }
   QuantizeOptions options;
   options.file_type = FileType::kQ8_0;
-  OutputPlan plan = value_of(plan_conversion(kDense, options));
+  OutputPlan plan = value_of(plan_conversion(kBundled, options));
   const size_t n_tensors = plan.tensors.size();
   for (const char* name : {"v.patch_embd.weight", "blk.6.attn_q.weight", "blk.0.other.weight"}) {
     OutputTensor extra = plan.tensors.front();
@@ -295,7 +295,7 @@ TEST(Quantization, MetadataIsCheckedBeforeItIsCopied) {
   QuantizeOptions options;
   options.file_type = FileType::kQ8_0;
   const auto error_with = [&](const auto& edit) {
-    OutputPlan plan = value_of(plan_conversion(kDense, options));
+    OutputPlan plan = value_of(plan_conversion(kBundled, options));
     edit(plan.metadata);
     EXPECT_TRUE(write(plan, work / "edited.gguf", {}).ok());
     const auto refused = plan_quantization(work / "edited.gguf", options);
@@ -331,7 +331,7 @@ TEST(Quantization, AFileWithoutATokenizerIsTaken) {
   const TempFolder work;
   QuantizeOptions options;
   options.file_type = FileType::kQ8_0;
-  OutputPlan plan = value_of(plan_conversion(kDense, options));
+  OutputPlan plan = value_of(plan_conversion(kBundled, options));
   std::vector<std::string> keys;
   for (const GgufMetadata::Entry& entry : plan.metadata.entries()) {
     if (entry.key.starts_with("tokenizer.")) keys.push_back(entry.key);
@@ -358,7 +358,7 @@ void make_shard(const std::string& path, const GgufMetadata& metadata,
 
 TEST(Quantization, EveryShardIsAnInput) {
   const TempFolder work;
-  OutputPlan plan = value_of(plan_conversion(kDense, {}));
+  OutputPlan plan = value_of(plan_conversion(kBundled, {}));
   const std::span<const OutputTensor> tensors = plan.tensors;
   GgufMetadata second;
   const auto mark = [&](GgufMetadata& metadata, uint16_t number) {

@@ -15,8 +15,8 @@
 namespace hf2q {
 namespace {
 
-constexpr double kTolerance = 2e-4;  // as for the reference values (forward_test.cc)
-const std::string kPle = HF2Q_TEST_DATA "/micro-ple";
+constexpr double kScalarTolerance = 2e-4;  // as for the reference values (forward_test.cc)
+const std::string kMicroPle = HF2Q_TEST_DATA "/micro-ple";
 
 std::vector<float> random_values(size_t n, uint32_t seed) {
   std::mt19937 random(seed);
@@ -26,7 +26,7 @@ std::vector<float> random_values(size_t n, uint32_t seed) {
   return values;
 }
 
-double max_difference(std::span<const float> found, const std::vector<ScalarModel::Row>& expected) {
+double max_scalar_difference(std::span<const float> found, const std::vector<ScalarModel::Row>& expected) {
   double worst = 0;
   size_t i = 0;
   for (const ScalarModel::Row& row : expected) {
@@ -46,11 +46,11 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 class BatchTest : public testing::Test {
  protected:
   static TestModel& model() {
-    static TestModel model(kPle, {});
+    static TestModel model(kMicroPle, {});
     return model;
   }
   static ScalarModel& scalar() {
-    static ScalarModel scalar(kPle);
+    static ScalarModel scalar(kMicroPle);
     return scalar;
   }
   // 40 tokens: more than the sliding window of 24.
@@ -78,13 +78,13 @@ class BatchTest : public testing::Test {
 };
 
 TEST_F(BatchTest, TheOracleHasTheReferencesNumbers) {
-  const Golden golden(kPle);
+  const Golden golden(kMicroPle);
   const std::vector<float> expected = golden.tensor("short.logits");
-  EXPECT_LE(max_difference(expected, scalar().run(golden.prompt("short")).logits), kTolerance);
+  EXPECT_LE(max_scalar_difference(expected, scalar().run(golden.prompt("short")).logits), kScalarTolerance);
   // Ten windows long.
-  EXPECT_LE(max_difference(golden.tensor("doc.logits_last"),
+  EXPECT_LE(max_scalar_difference(golden.tensor("doc.logits_last"),
                            {scalar().run(golden.prompt("doc")).logits.back()}),
-            kTolerance);
+            kScalarTolerance);
 }
 
 TEST_F(BatchTest, AdditionsComeAfterTheLayerUnscaled) {
@@ -99,13 +99,13 @@ TEST_F(BatchTest, AdditionsComeAfterTheLayerUnscaled) {
   std::vector<double> differences;
   const Observer observer = [&](const Point& point) {
     if (point.name != "l_out") return;
-    differences.push_back(max_difference({point.data, point.n * point.cols},
+    differences.push_back(max_scalar_difference({point.data, point.n * point.cols},
                                          expected.layers[static_cast<size_t>(point.layer)]));
   };
   const std::vector<float> logits = run(batch, &observer);
   ASSERT_EQ(differences.size(), 6U);
-  for (const double difference : differences) EXPECT_LE(difference, kTolerance);
-  EXPECT_LE(max_difference(logits, expected.logits), kTolerance);
+  for (const double difference : differences) EXPECT_LE(difference, kScalarTolerance);
+  EXPECT_LE(max_scalar_difference(logits, expected.logits), kScalarTolerance);
 }
 
 TEST_F(BatchTest, AnAdditionChangesNoEarlierRowAndEveryLaterOne) {
@@ -179,7 +179,7 @@ TEST_F(BatchTest, RotaryPositionsWithSeveralAxes) {
     batch.rotary = image_positions(40, axes);
     const ScalarModel::Output expected = scalar().run(ids(), {}, batch.rotary);
     const std::vector<float> logits = run(batch);
-    EXPECT_LE(max_difference(logits, expected.logits), kTolerance) << axes.size() << " pairs";
+    EXPECT_LE(max_scalar_difference(logits, expected.logits), kScalarTolerance) << axes.size() << " pairs";
     EXPECT_GT(hf2q::max_difference(logits, plain), 0.01);
   }
 }

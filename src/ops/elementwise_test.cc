@@ -14,7 +14,7 @@
 namespace hf2q {
 namespace {
 
-constexpr double kEps = std::numeric_limits<float>::epsilon();
+constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
 std::vector<float> random_values(size_t n, float scale, uint32_t seed) {
   std::mt19937 random(seed);
@@ -32,7 +32,7 @@ TEST(Exp, WithinTwoUnitsInTheLastPlace) {
   for (double x = -87.2; x < 88.2; x += 0.000937) {
     const auto arg = static_cast<float>(x);
     const double expected = std::exp(static_cast<double>(arg));
-    ASSERT_NEAR(exp_f32(arg) / expected, 1.0, 2 * kEps) << arg;
+    ASSERT_NEAR(exp_f32(arg) / expected, 1.0, 2 * kEpsilon) << arg;
   }
   EXPECT_EQ(exp_f32(0.0F), 1.0F);
   EXPECT_EQ(exp_f32(-std::numeric_limits<float>::infinity()), 0.0F);
@@ -74,7 +74,7 @@ TEST_P(Elementwise, RmsNormMatchesF64) {
         const double expected = x[r * cols + c] * factor * weight[c];
         // 16 lanes of cols/16 additions, then four roundings.
         const double bound =
-            kEps * (static_cast<double>(cols) / 16 + 8) * std::abs(expected) + 1e-30;
+            kEpsilon * (static_cast<double>(cols) / 16 + 8) * std::abs(expected) + 1e-30;
         ASSERT_NEAR(y[r * cols + c], expected, bound) << cols;
       }
     }

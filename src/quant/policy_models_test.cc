@@ -159,7 +159,7 @@ TEST(PolicyModels, ShapesGiveThePublishedTotals) {
   }
 }
 
-struct Published {
+struct PublishedCounts {
   std::string_view model;
   std::string_view file_type;
   std::map<std::string, int> counts;
@@ -167,7 +167,7 @@ struct Published {
 };
 
 // What the reference quantizer makes of a BF16 file without importance data.
-const Published kPublished[] = {
+const PublishedCounts kPublishedModels[] = {
     {"26B-A4B",
      "q4_k_m",
      {{"f32", 392}, {"q4_k", 192}, {"q5_0", 32}, {"q6_k", 14}, {"q8_0", 28}},
@@ -234,7 +234,7 @@ const Published kPublished[] = {
 };
 
 TEST(PolicyModels, PlainGivesThePublishedCountsAndSizes) {
-  for (const Published& published : kPublished) {
+  for (const PublishedCounts& published : kPublishedModels) {
     SCOPED_TRACE(fmt::format("{} {}", published.model, published.file_type));
     const FileType file_type = parse_file_type(published.file_type).value();
     const Summary summary = summarize(geometry(published.model), file_type, Recipe::kPlain);

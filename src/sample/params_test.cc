@@ -8,8 +8,8 @@
 namespace hf2q {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 std::string refusal(auto set) {
   SamplingParams params;
@@ -49,12 +49,12 @@ TEST(WithGiven, WhatIsGivenWinsAndTheRestStays) {
 TEST(SamplingParams, RefusalsNameFieldRangeAndValue) {
   EXPECT_EQ(refusal([](auto& p) { p.temperature = -1; }),
             "temperature: a number from 0 up expected, found -1");
-  EXPECT_EQ(refusal([](auto& p) { p.temperature = kNan; }),
+  EXPECT_EQ(refusal([](auto& p) { p.temperature = kNotANumber; }),
             "temperature: a number from 0 up expected, found nan");
-  EXPECT_EQ(refusal([](auto& p) { p.temperature = kInfinity; }),
+  EXPECT_EQ(refusal([](auto& p) { p.temperature = kInf; }),
             "temperature: a number from 0 up expected, found inf");
   EXPECT_EQ(refusal([](auto& p) { p.top_p = 1.5F; }), "top_p: 0 to 1 expected, found 1.5");
-  EXPECT_EQ(refusal([](auto& p) { p.top_p = kNan; }), "top_p: 0 to 1 expected, found nan");
+  EXPECT_EQ(refusal([](auto& p) { p.top_p = kNotANumber; }), "top_p: 0 to 1 expected, found nan");
   EXPECT_EQ(refusal([](auto& p) { p.min_p = -0.5F; }), "min_p: 0 to 1 expected, found -0.5");
   EXPECT_EQ(refusal([](auto& p) { p.repeat_penalty = 0; }),
             "repeat_penalty: 0.01 to 100 expected, found 0");

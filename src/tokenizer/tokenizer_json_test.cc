@@ -69,7 +69,7 @@ TEST(TokenizerJson, TypesFollowFlagsAndTexts) {
   EXPECT_THAT(vocabulary.stop_ids, ElementsAre(1, 269, 268));
 }
 
-struct BadCase {
+struct BadJson {
   const char* name;
   const char* pointer;  // what is replaced
   std::string value;    // by this JSON
@@ -77,10 +77,10 @@ struct BadCase {
   const char* message;
 };
 
-class TokenizerJsonBad : public testing::TestWithParam<BadCase> {};
+class TokenizerJsonBad : public testing::TestWithParam<BadJson> {};
 
 TEST_P(TokenizerJsonBad, IsRefusedNamingTheField) {
-  const BadCase& bad = GetParam();
+  const BadJson& bad = GetParam();
   json document = small_json();
   document[json::json_pointer(bad.pointer)] = json::parse(bad.value);
   const Result<Vocabulary> result = parse(document);
@@ -90,17 +90,17 @@ TEST_P(TokenizerJsonBad, IsRefusedNamingTheField) {
   EXPECT_THAT(result.error().message, HasSubstr(bad.message));
 }
 
-constexpr ErrorCode kCorrupt = ErrorCode::kCorrupt;
+constexpr ErrorCode kBroken = ErrorCode::kCorrupt;
 constexpr ErrorCode kUnsupported = ErrorCode::kUnsupported;
 std::string quoted(const std::string& text) {
   return json(text).dump();
 }
 const std::string kLong(kMaxTokenBytes + 1, 'x');
 
-const BadCase kBadCases[] = {
+const BadJson kBadJsons[] = {
     {"unigram", "/model/type", R"("Unigram")", kUnsupported,
      "model.type: BPE expected, found Unig"},
-    {"type_number", "/model/type", "3", kCorrupt, "model.type: a string expected, found a number"},
+    {"type_number", "/model/type", "3", kBroken, "model.type: a string expected, found a number"},
     {"no_byte_fallback", "/model/byte_fallback", "false", kUnsupported, "byte_fallback: true"},
     {"ignore_merges", "/model/ignore_merges", "true", kUnsupported, "model.ignore_merges: false"},
     {"dropout", "/model/dropout", "0.5", kUnsupported, "model.dropout: null expected, found 0.5"},
@@ -108,36 +108,36 @@ const BadCase kBadCases[] = {
     {"normalizer", "/normalizer/content", R"("_")", kUnsupported, "normalizer: Replace"},
     {"pre_tokenizer", "/pre_tokenizer/type", R"("ByteLevel")", kUnsupported, "null or Split"},
     {"decoder", "/decoder/decoders/3", R"({"type": "Strip"})", kUnsupported, "decoder: Sequence"},
-    {"model_array", "/model", "[]", kCorrupt, "model.type: missing"},
-    {"vocab_array", "/model/vocab", "[]", kCorrupt, "model.vocab: an object expected"},
-    {"id_negative", "/model/vocab/a", "-1", kCorrupt,
+    {"model_array", "/model", "[]", kBroken, "model.type: missing"},
+    {"vocab_array", "/model/vocab", "[]", kBroken, "model.vocab: an object expected"},
+    {"id_negative", "/model/vocab/a", "-1", kBroken,
      "\"a\": an id of 0 or more expected, found -1"},
-    {"id_text", "/model/vocab/a", R"("5")", kCorrupt, "\"a\": an id of 0 or more"},
-    {"id_huge", "/model/vocab/a", "9223372036854775808", kCorrupt, "\"a\": an id below 271"},
-    {"id_twice", "/model/vocab/a", "262", kCorrupt, "token 262: both"},
-    {"id_missing", "/model/vocab/a", "267", kCorrupt, "found no token with id 261"},
-    {"text_empty", "/model/vocab/", "267", kCorrupt, "token 267: text of 1 to 1024 bytes"},
-    {"added_id_taken", "/added_tokens/4/id", "265", kCorrupt, "token 265: both"},
-    {"added_text_taken", "/added_tokens/4/content", R"("a")", kCorrupt,
+    {"id_text", "/model/vocab/a", R"("5")", kBroken, "\"a\": an id of 0 or more"},
+    {"id_huge", "/model/vocab/a", "9223372036854775808", kBroken, "\"a\": an id below 271"},
+    {"id_twice", "/model/vocab/a", "262", kBroken, "token 262: both"},
+    {"id_missing", "/model/vocab/a", "267", kBroken, "found no token with id 261"},
+    {"text_empty", "/model/vocab/", "267", kBroken, "token 267: text of 1 to 1024 bytes"},
+    {"added_id_taken", "/added_tokens/4/id", "265", kBroken, "token 265: both"},
+    {"added_text_taken", "/added_tokens/4/content", R"("a")", kBroken,
      "token 266: its text \"a\""},
-    {"added_long", "/added_tokens/4/content", quoted(kLong), kCorrupt, "found 1025"},
-    {"added_twice", "/added_tokens/4", small_json()["added_tokens"][0].dump(), kCorrupt, "id 0 st"},
+    {"added_long", "/added_tokens/4/content", quoted(kLong), kBroken, "found 1025"},
+    {"added_twice", "/added_tokens/4", small_json()["added_tokens"][0].dump(), kBroken, "id 0 st"},
     {"added_strips", "/added_tokens/4/lstrip", "true", kUnsupported, "[4].lstrip: false expected"},
-    {"added_flag", "/added_tokens/4/special", "1", kCorrupt, "[4].special: a boolean expected"},
-    {"added_object", "/added_tokens", "{}", kCorrupt, "added_tokens: an array expected"},
-    {"merge_number", "/model/merges/1", "7", kCorrupt, "model.merges[1]: \"left right\""},
-    {"merge_no_space", "/model/merges/1", R"("ab")", kCorrupt, "model.merges[1]: \"left right\""},
-    {"merge_three", "/model/merges/1", R"(["a", "b", "c"])", kCorrupt, "model.merges[1]: \"left"},
-    {"merge_unknown", "/model/merges/1", R"(["a", "x"])", kCorrupt,
+    {"added_flag", "/added_tokens/4/special", "1", kBroken, "[4].special: a boolean expected"},
+    {"added_object", "/added_tokens", "{}", kBroken, "added_tokens: an array expected"},
+    {"merge_number", "/model/merges/1", "7", kBroken, "model.merges[1]: \"left right\""},
+    {"merge_no_space", "/model/merges/1", R"("ab")", kBroken, "model.merges[1]: \"left right\""},
+    {"merge_three", "/model/merges/1", R"(["a", "b", "c"])", kBroken, "model.merges[1]: \"left"},
+    {"merge_unknown", "/model/merges/1", R"(["a", "x"])", kBroken,
      "model.merges[1]: tokens \"a\""},
-    {"merge_no_union", "/model/merges/1", R"(["b", "a"])", kCorrupt,
+    {"merge_no_union", "/model/merges/1", R"(["b", "a"])", kBroken,
      "model.merges[1]: tokens \"b\""},
-    {"merge_long", "/model/merges/1", quoted(kLong + " a"), kCorrupt, "model.merges[1]: tokens"},
-    {"merges_object", "/model/merges", "{}", kCorrupt, "model.merges: an array expected"},
-    {"unk_unknown", "/model/unk_token", R"("<u>")", kCorrupt, "model.unk_token: a token expected"},
+    {"merge_long", "/model/merges/1", quoted(kLong + " a"), kBroken, "model.merges[1]: tokens"},
+    {"merges_object", "/model/merges", "{}", kBroken, "model.merges: an array expected"},
+    {"unk_unknown", "/model/unk_token", R"("<u>")", kBroken, "model.unk_token: a token expected"},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, TokenizerJsonBad, testing::ValuesIn(kBadCases),
+INSTANTIATE_TEST_SUITE_P(All, TokenizerJsonBad, testing::ValuesIn(kBadJsons),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(TokenizerJson, RepeatedKeyInTheVocabularyIsRefused) {
