@@ -184,8 +184,8 @@ TEST(Conversion, ImportanceReachesTheEncoder) {
   entry.counts = {4};
   imatrix.entries["blk.0.attn_q.weight"] = entry;
   ASSERT_TRUE(write_imatrix(work / "imatrix.gguf", imatrix).ok());
-  const GgufFile file =
-      value_of(GgufFile::open(convert(kBundled, FileType::kQ4_K_S, work, 2, work / "imatrix.gguf")));
+  const GgufFile file = value_of(
+      GgufFile::open(convert(kBundled, FileType::kQ4_K_S, work, 2, work / "imatrix.gguf")));
   const Checkpoint checkpoint = value_of(Checkpoint::open(kBundled));
   const std::vector<float> weights = widened(checkpoint, "model.layers.0.self_attn.q_proj.weight");
   std::vector<float> importance = entry.sums;

@@ -26,7 +26,8 @@ std::vector<float> random_values(size_t n, uint32_t seed) {
   return values;
 }
 
-double max_scalar_difference(std::span<const float> found, const std::vector<ScalarModel::Row>& expected) {
+double max_scalar_difference(std::span<const float> found,
+                             const std::vector<ScalarModel::Row>& expected) {
   double worst = 0;
   size_t i = 0;
   for (const ScalarModel::Row& row : expected) {
@@ -80,10 +81,11 @@ class BatchTest : public testing::Test {
 TEST_F(BatchTest, TheOracleHasTheReferencesNumbers) {
   const Golden golden(kMicroPle);
   const std::vector<float> expected = golden.tensor("short.logits");
-  EXPECT_LE(max_scalar_difference(expected, scalar().run(golden.prompt("short")).logits), kScalarTolerance);
+  EXPECT_LE(max_scalar_difference(expected, scalar().run(golden.prompt("short")).logits),
+            kScalarTolerance);
   // Ten windows long.
   EXPECT_LE(max_scalar_difference(golden.tensor("doc.logits_last"),
-                           {scalar().run(golden.prompt("doc")).logits.back()}),
+                                  {scalar().run(golden.prompt("doc")).logits.back()}),
             kScalarTolerance);
 }
 
@@ -100,7 +102,7 @@ TEST_F(BatchTest, AdditionsComeAfterTheLayerUnscaled) {
   const Observer observer = [&](const Point& point) {
     if (point.name != "l_out") return;
     differences.push_back(max_scalar_difference({point.data, point.n * point.cols},
-                                         expected.layers[static_cast<size_t>(point.layer)]));
+                                                expected.layers[static_cast<size_t>(point.layer)]));
   };
   const std::vector<float> logits = run(batch, &observer);
   ASSERT_EQ(differences.size(), 6U);
@@ -179,7 +181,8 @@ TEST_F(BatchTest, RotaryPositionsWithSeveralAxes) {
     batch.rotary = image_positions(40, axes);
     const ScalarModel::Output expected = scalar().run(ids(), {}, batch.rotary);
     const std::vector<float> logits = run(batch);
-    EXPECT_LE(max_scalar_difference(logits, expected.logits), kScalarTolerance) << axes.size() << " pairs";
+    EXPECT_LE(max_scalar_difference(logits, expected.logits), kScalarTolerance)
+        << axes.size() << " pairs";
     EXPECT_GT(hf2q::max_difference(logits, plain), 0.01);
   }
 }
