@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/output_file.h"
-#include "chat/output_parser.h"
 #include "chat_input.h"
 #include "commands.h"
 #include "engine/conversation.h"
+#include "engine/output_reader.h"
 #include "engine/prompt.h"
 #include "generation_stats.h"
 #include "interrupt.h"
@@ -49,23 +49,20 @@ struct ChatFlags {
 class AnswerPrinter {
  public:
   AnswerPrinter(const Tokenizer& tokenizer, const MarkerIds& markers, bool in_thought, bool colors)
-      : decoder_(tokenizer, SpecialText::kHide), parser_(markers, in_thought), colors_(colors) {}
+      : reader_(tokenizer, markers, in_thought), colors_(colors) {}
 
   void on_token(int32_t id) {
-    const std::string piece = decoder_.push(id);
-    show(parser_.on_token(id, piece));
+    reader_.push(id);
+    show(reader_.show(OutputReader::kAll));
   }
   void finish() {
-    show(parser_.on_token(kNoMarker, decoder_.finish()));
-    show(parser_.finish());
+    show(reader_.finish(OutputReader::kAll));
     set_dimmed(false);
     std::fflush(stdout);
   }
   const std::string& content() const { return content_; }
 
  private:
-  static constexpr int32_t kNoMarker = -2;
-
   void show(const std::vector<OutputEvent>& events) {
     for (const OutputEvent& event : events) {
       const bool is_content = event.kind == OutputEvent::Kind::kContent;
@@ -86,8 +83,7 @@ class AnswerPrinter {
     set_parting_text(dimmed && colors_ ? "\033[0m\n" : nullptr);
   }
 
-  StreamDecoder decoder_;
-  OutputParser parser_;
+  OutputReader reader_;
   bool colors_;
   bool dimmed_ = false;
   std::string content_;
@@ -107,10 +103,7 @@ class Chat {
         thinking_(flags.thinking == "on"),
         system_(flags.system),
         conversation_(engine),
-        markers_(find_markers([&](std::string_view text) -> std::optional<int32_t> {
-          const int32_t id = engine.tokenizer().find(text);
-          return id == kNoToken ? std::nullopt : std::optional(id);
-        })) {}
+        markers_(output_markers(engine.tokenizer())) {}
 
   // Answers `text`. On an error the conversation is as it was.
   Status say(const std::string& text) {

@@ -53,6 +53,11 @@ MarkerIds find_markers(const std::function<std::optional<int32_t>(std::string_vi
   return ids;
 }
 
+bool is_marker(const MarkerIds& markers, int32_t id) {
+  return id >= 0 && std::any_of(std::begin(kMarkers), std::end(kMarkers),
+                                [&](const Marker& marker) { return markers.*marker.id == id; });
+}
+
 OutputParser::OutputParser(const MarkerIds& markers, bool in_thought)
     : markers_(markers), state_(in_thought ? State::kReasoning : State::kContent) {}
 
@@ -92,8 +97,7 @@ bool OutputParser::on_marker(int32_t id, std::vector<OutputEvent>& events) {
     end_state(events);
     return true;
   }
-  return std::any_of(std::begin(kMarkers), std::end(kMarkers),
-                     [&](const Marker& marker) { return markers_.*marker.id == id; });
+  return is_marker(markers_, id);
 }
 
 void OutputParser::on_text(std::string_view text, std::vector<OutputEvent>& events) {

@@ -35,6 +35,7 @@ struct MarkerIds {
 
 // By their spellings in the vocabulary, `<|tool_call>` and so on.
 MarkerIds find_markers(const std::function<std::optional<int32_t>(std::string_view)>& id_of);
+bool is_marker(const MarkerIds& markers, int32_t id);
 
 struct OutputEvent {
   enum class Kind {

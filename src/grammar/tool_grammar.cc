@@ -60,7 +60,7 @@ Result<std::vector<Function>> functions_of(const Json& tools) {
 
 }  // namespace
 
-Result<Grammar::Shared> tool_call_grammar(const Json& tools, const ToolChoice& choice,
+Result<Grammar::Shared> tool_call_grammar(const Json& tools, const ForcedCall& choice,
                                           Grammar::Vocabulary vocabulary,
                                           const GrammarOptions& options) {
   TRY(markers, find_call_markers(*vocabulary));

@@ -14,7 +14,7 @@
 
 namespace hf2q {
 
-struct ToolChoice {
+struct ForcedCall {
   std::string_view name;       // the function to call; empty: any
   bool several_calls = false;  // further calls may follow the first one
 };
@@ -24,7 +24,7 @@ struct ToolChoice {
 // all; kUnsupported when the vocabulary lacks a marker; errors of json_schema.h that begin with
 // "tools[i].function.parameters".
 Result<Grammar::Shared> tool_call_grammar(const nlohmann::ordered_json& tools,
-                                          const ToolChoice& choice, Grammar::Vocabulary vocabulary,
+                                          const ForcedCall& choice, Grammar::Vocabulary vocabulary,
                                           const GrammarOptions& options = {});
 
 }  // namespace hf2q

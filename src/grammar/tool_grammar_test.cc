@@ -24,7 +24,7 @@ const Json kTools = Json::parse(R"([
       "near": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}}}}}},
   {"type": "function", "function": {"name": "stop", "description": "no parameters"}}])");
 
-Grammar::Shared tool_grammar(const ToolChoice& choice, const GrammarOptions& options = {}) {
+Grammar::Shared tool_grammar(const ForcedCall& choice, const GrammarOptions& options = {}) {
   return value_of(tool_call_grammar(kTools, choice, vocabulary(), options));
 }
 
@@ -101,7 +101,7 @@ TEST(ToolGrammar, RandomCallsAreReadByTheParser) {
 }
 
 TEST(ToolGrammar, Refusals) {
-  const auto refusal = [](const Json& tools, const ToolChoice& choice) {
+  const auto refusal = [](const Json& tools, const ForcedCall& choice) {
     const auto made = tool_call_grammar(tools, choice, vocabulary());
     return made.ok() ? "accepted" : made.error().message;
   };
