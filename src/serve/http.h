@@ -2,6 +2,7 @@
 // HTTP as the handlers see it: a request that has arrived whole, and an exchange to answer it on.
 // Sockets, threads and limits are http_server.h's.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,7 +29,7 @@ std::string_view path_of(const HttpRequest& request);
 
 struct HttpReply {
   int status = 200;
-  std::string body;
+  std::string body{};
   std::string content_type = "application/json";
   HttpHeaders headers{};
 };
@@ -51,6 +52,8 @@ class HttpExchange {
   // One event, "data: DATA"; DATA has no line break.
   virtual void event(std::string data) = 0;
   virtual void end() = 0;
+  // A number for the log; `name` is a literal.
+  virtual void note(std::string_view name, uint64_t value) = 0;
   // Ends with an error: as the reply, or as the last event where the head has gone out.
   virtual void fail(HttpReply reply) = 0;
 };

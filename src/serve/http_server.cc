@@ -71,6 +71,7 @@ class NetExchange final : public HttpExchange, public std::enable_shared_from_th
   void begin_stream(HttpHeaders headers) override;
   void event(std::string data) override { stream("data: " + std::move(data) + "\n\n"); }
   void end() override;
+  void note(std::string_view name, uint64_t value) override { notes_.emplace_back(name, value); }
   void fail(HttpReply reply) override;
 
   void ping() { stream(": ping\n\n"); }
@@ -101,6 +102,7 @@ class NetExchange final : public HttpExchange, public std::enable_shared_from_th
   int status_ = 0;
   uint64_t sent_bytes_ = 0;
   NetClock::time_point start_ = NetClock::now();
+  std::vector<std::pair<std::string_view, uint64_t>> notes_;
   std::function<void()> closed_;
 };
 
@@ -291,7 +293,7 @@ void NetExchange::close() {
 void NetExchange::log(bool left_early) {
   if (std::exchange(logged_, true) || !connection_->server.hooks.log) return;
   connection_->server.hooks.log({id_, connection_->client(), method_, path_, status_, sent_bytes_,
-                                 milliseconds_since(start_), left_early});
+                                 milliseconds_since(start_), left_early, notes_});
 }
 
 // ---- a connection ----
@@ -320,7 +322,7 @@ void NetConnection::close() {
   timer_.cancel(ignored);
   socket.close(ignored);
   if (const auto exchange = std::exchange(exchange_, nullptr)) {
-    exchange->log(/*left_early=*/true);
+    exchange->log(/*left_early=*/!exchange->done());
     exchange->close();
   }
   server.remove(this);  // others may keep the exchange, and it this

@@ -9,6 +9,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "serve/http.h"
@@ -40,8 +43,9 @@ struct HttpLogEntry {
   std::string_view path;  // without the query
   int status = 0;         // 0: the client left before there was one
   uint64_t sent_bytes = 0;
-  double milliseconds = 0;  // from the end of the header on
-  bool left_early = false;  // the client did not wait for the end
+  double milliseconds = 0;                                   // from the end of the header on
+  bool left_early = false;                                   // the client did not wait for the end
+  std::vector<std::pair<std::string_view, uint64_t>> notes;  // HttpExchange::note
 };
 
 // Called by the server's threads, several at a time.

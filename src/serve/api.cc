@@ -1,0 +1,93 @@
+#include "serve/api.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "engine/output_reader.h"
+
+namespace hf2q {
+namespace {
+
+std::string fingerprint_of(const std::string& version, const Engine& engine) {
+  return fmt::format("hf2q-{}-{:x}-{:x}", version, engine.file().file_bytes(),
+                     engine.file().tensors().size());
+}
+
+}  // namespace
+
+Api::Api(Service& service, ApiOptions given, ChatTemplate jinja, SamplingParams sampling,
+         bool enable_thinking)
+    : service(service),
+      options(std::move(given)),
+      jinja(std::move(jinja)),
+      markers(output_markers(service.engine().tokenizer())),
+      grammars(service.engine().tokenizer()),
+      defaults{.sampling = std::move(sampling),
+               .vocab_size = service.engine().config().vocab_size,
+               .hidden_dim = service.engine().config().hidden_dim,
+               .enable_thinking = enable_thinking},
+      fingerprint(fingerprint_of(options.version, service.engine())),
+      created(unix_seconds()) {}
+
+int64_t unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+std::string new_id(std::string_view prefix) {
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  std::uniform_int_distribution<size_t> any(0, kLetters.size() - 1);
+  std::string id(prefix);
+  for (int i = 0; i < 24; ++i) id += kLetters[any(random)];
+  return id;
+}
+
+std::string_view bearer_key(const HttpRequest& request) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view value = header_of(request, "Authorization");
+  return value.starts_with(kScheme) ? value.substr(kScheme.size()) : std::string_view();
+}
+
+bool is_known_key(const std::vector<std::string>& keys, std::string_view key) {
+  bool known = false;
+  for (const std::string& expected : keys) {
+    size_t difference = expected.size() ^ key.size();
+    for (size_t i = 0; i < key.size(); ++i) {
+      difference |= static_cast<uint8_t>(key[i]) ^
+                    static_cast<uint8_t>(expected.empty() ? 0 : expected[i % expected.size()]);
+    }
+    known |= difference == 0;
+  }
+  return known;
+}
+
+std::string name_space_of(const Api& api, const HttpRequest& request, std::string_view salt,
+                          bool use_cache) {
+  if (!use_cache) return new_id("alone ");
+  const bool apart = !api.options.share_prefixes && !api.options.keys.empty();
+  std::string name = apart ? std::string(bearer_key(request)) : std::string();
+  name += '\0';  // in no header
+  return name.append(salt);
+}
+
+ServeRequest serve_request(const Api& api, const HttpRequest& request, const AnswerRequest& answer,
+                           std::vector<int32_t> prompt) {
+  ServeRequest result;
+  result.prompt = std::move(prompt);
+  result.name_space = name_space_of(api, request, answer.cache_salt, answer.use_cache);
+  result.sampling = answer.sampling;
+  result.max_tokens = answer.max_tokens;
+  result.n_answers = answer.n_answers;
+  result.stops = answer.stops;
+  result.ignore_eos = answer.ignore_eos;
+  result.n_top_log_probs = answer.n_top_log_probs;
+  result.progress = answer.progress && answer.stream;
+  return result;
+}
+
+}  // namespace hf2q
