@@ -147,6 +147,11 @@ void add_serve(Program& program, const Globals& globals) {
       .one_of({"json", "text"})
       .show_default()
       .group(group);
+  command
+      .add_option("--max-queue", flags->shared.max_queue,
+                  "Most requests that wait for a place; more are told to come back (503)")
+      .show_default()
+      .group(group);
   add_serve_model_flags(command, flags->shared);
   add_sampling_flags(command, flags->sampling);
   add_model_flags(command, flags->model);

@@ -22,6 +22,7 @@ void add_perplexity(Program& program, const Globals& globals);
 void add_kv_quality(Program& program, const Globals& globals);
 void add_imatrix(Program& program, const Globals& globals);
 void add_logits(Program& program, const Globals& globals);
+void add_batch(Program& program, const Globals& globals);
 void add_serve(Program& program, const Globals& globals);
 void add_tokenize(Program& program, const Globals& globals);
 void add_trace(Program& program, const Globals& globals);

@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   add_generate(program, globals);
   add_chat(program, globals);
   add_serve(program, globals);
+  add_batch(program, globals);
   add_bench(program, globals);
   add_embed(program, globals);
   add_perplexity(program, globals);

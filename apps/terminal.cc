@@ -127,16 +127,29 @@ ProgressLine::~ProgressLine() {
   if (drawn_) fmt::print(stderr, "\r\033[K");
 }
 
-void ProgressLine::draw(std::string_view label, uint64_t bytes_done, uint64_t bytes_total) {
+std::optional<double> ProgressLine::time_to_draw() {
   const auto now = std::chrono::steady_clock::now();
-  if (!enabled_ || (drawn_ && now - last_ < kRedrawInterval)) return;
+  if (!enabled_ || (drawn_ && now - last_ < kRedrawInterval)) return std::nullopt;
   last_ = now;
   drawn_ = true;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double rate = seconds > 0 ? static_cast<double>(bytes_done) / seconds : 0;
+  return std::chrono::duration<double>(now - start_).count();
+}
+
+void ProgressLine::draw(std::string_view label, uint64_t bytes_done, uint64_t bytes_total) {
+  const std::optional<double> seconds = time_to_draw();
+  if (!seconds) return;
+  const double rate = *seconds > 0 ? static_cast<double>(bytes_done) / *seconds : 0;
   const double left = rate > 0 ? static_cast<double>(bytes_total - bytes_done) / rate : 0;
   fmt::print(stderr, "\r\033[K{}  {} of {}  {:.0f} MB/s  {} left", label, human_bytes(bytes_done),
              human_bytes(bytes_total), rate / 1e6, human_duration(left));
+  std::fflush(stderr);
+}
+
+void ProgressLine::draw_count(std::string_view label, uint64_t done, uint64_t total) {
+  const std::optional<double> seconds = time_to_draw();
+  if (!seconds || done == 0) return;
+  const double left = *seconds * static_cast<double>(total - done) / static_cast<double>(done);
+  fmt::print(stderr, "\r\033[K{}  {} of {}  {} left", label, done, total, human_duration(left));
   std::fflush(stderr);
 }
 

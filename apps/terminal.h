@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -53,8 +54,13 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
   // Draws at most every 50 ms. Adds rate and time left from bytes_done of bytes_total.
   void draw(std::string_view label, uint64_t bytes_done, uint64_t bytes_total);
+  // The same for things that are counted.
+  void draw_count(std::string_view label, uint64_t done, uint64_t total);
 
  private:
+  // Seconds since the start; nothing when it is too early to draw.
+  std::optional<double> time_to_draw();
+
   bool enabled_;
   bool drawn_ = false;
   std::chrono::steady_clock::time_point start_;
