@@ -95,7 +95,7 @@ void add_model_flags(Command& command, ModelFlags& flags) {
   const std::string n_ctx =
       flags.n_ctx > 0 ? fmt::format("{}", flags.n_ctx) : std::string("the model's context");
   command
-      .add_option("-c,--ctx-size", flags.n_ctx,
+      .add_option("-c,--ctx-size,--max-model-len", flags.n_ctx,
                   fmt::format("Most tokens of one sequence (default: {})", n_ctx))
       .group(group);
   command.add_option("-b,--batch-size", flags.max_rows, "Most tokens of one batch")
@@ -126,7 +126,7 @@ void add_model_flags(Command& command, ModelFlags& flags) {
       .group(group);
   command.add_option("--device", flags.device, "cpu").show_default().group(group);
   command
-      .add_option("--parallel,--slots", flags.n_slots,
+      .add_option("--parallel,--slots,--max-num-seqs", flags.n_slots,
                   "Most sequences at once (-np), for which the budget of the cache is made")
       .range(1, 65536)
       .show_default()

@@ -49,8 +49,11 @@ Result<std::unique_ptr<Api>> make_api(Service& service, ApiOptions options,
   TRY(params, sampling_params(sampling, engine.file()));
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
   options.load_seconds = taken.count();
-  return std::make_unique<Api>(service, std::move(options), std::move(jinja), std::move(params),
-                               flags.thinking == "on");
+  auto api = std::make_unique<Api>(service, std::move(options), std::move(jinja));
+  if (!sampling.seed.empty()) api->defaults.seed = params.seed;
+  api->defaults.sampling = std::move(params);
+  api->defaults.enable_thinking = flags.thinking == "on";
+  return api;
 }
 
 }  // namespace hf2q::app

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/quote.h"
+#include "grammar/gbnf.h"
 #include "grammar/json_schema.h"
 #include "grammar/value_text.h"
 
@@ -60,7 +61,7 @@ Result<std::vector<Function>> functions_of(const Json& tools) {
 
 }  // namespace
 
-Result<Grammar::Shared> tool_call_grammar(const Json& tools, const ForcedCall& choice,
+Result<Grammar::Shared> tool_call_grammar(const Json& tools, const CallChoice& choice,
                                           Grammar::Vocabulary vocabulary,
                                           const GrammarOptions& options) {
   TRY(markers, find_call_markers(*vocabulary));
@@ -84,6 +85,13 @@ Result<Grammar::Shared> tool_call_grammar(const Json& tools, const ForcedCall& c
   Fragment call =
       builder.sequence({builder.token(markers.begin), choices, builder.token(markers.end)});
   if (choice.several_calls) call = builder.one_or_more(call);
+  if (choice.or_schema) {
+    TRY(json, add_json_schema(builder, *choice.or_schema));
+    call = builder.either(call, builder.call(json));
+  } else if (!choice.or_gbnf.empty()) {
+    TRY(text, add_gbnf(builder, choice.or_gbnf));
+    call = builder.either(call, builder.call(text));
+  }
   const uint32_t root = builder.add_rule("a tool call", call);
   return Grammar::from_rules(builder, root, "tools", std::move(vocabulary), options);
 }

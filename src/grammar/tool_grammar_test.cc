@@ -24,7 +24,7 @@ const Json kTools = Json::parse(R"([
       "near": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}}}}}},
   {"type": "function", "function": {"name": "stop", "description": "no parameters"}}])");
 
-Grammar::Shared tool_grammar(const ForcedCall& choice, const GrammarOptions& options = {}) {
+Grammar::Shared tool_grammar(const CallChoice& choice, const GrammarOptions& options = {}) {
   return value_of(tool_call_grammar(kTools, choice, vocabulary(), options));
 }
 
@@ -71,6 +71,21 @@ TEST(ToolGrammar, Examples) {
   EXPECT_TRUE(matches_marked(tool_grammar({"stop", false}), stop));
 }
 
+TEST(ToolGrammar, ACallOrAnAnswerOfAForm) {
+  const std::string stop = "<|tool_call>call:stop{}<tool_call|>";
+  const Grammar::Shared json = tool_grammar({.or_schema = Json{{"const", "x"}}});
+  const Grammar::Shared text = tool_grammar({.or_gbnf = "root ::= [a-c]+"});
+  for (const Grammar::Shared& grammar : {json, text}) {
+    EXPECT_TRUE(matches_marked(grammar, stop));
+    EXPECT_FALSE(matches_marked(grammar, stop + stop));
+    EXPECT_FALSE(matches_marked(grammar, ""));
+  }
+  EXPECT_TRUE(matches_marked(json, "\"x\""));
+  EXPECT_FALSE(matches_marked(json, "abc"));
+  EXPECT_TRUE(matches_marked(text, "abc"));
+  EXPECT_FALSE(matches_marked(text, "abc" + stop));
+}
+
 TEST(ToolGrammar, ThoughtsBefore) {
   const std::string stop = "<|tool_call>call:stop{}<tool_call|>";
   const Grammar::Shared may = tool_grammar({}, {Thought::kMay});
@@ -101,7 +116,7 @@ TEST(ToolGrammar, RandomCallsAreReadByTheParser) {
 }
 
 TEST(ToolGrammar, Refusals) {
-  const auto refusal = [](const Json& tools, const ForcedCall& choice) {
+  const auto refusal = [](const Json& tools, const CallChoice& choice) {
     const auto made = tool_call_grammar(tools, choice, vocabulary());
     return made.ok() ? "accepted" : made.error().message;
   };

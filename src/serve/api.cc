@@ -18,19 +18,17 @@ std::string fingerprint_of(const std::string& version, const Engine& engine) {
 
 }  // namespace
 
-Api::Api(Service& service, ApiOptions given, ChatTemplate jinja, SamplingParams sampling,
-         bool enable_thinking)
+Api::Api(Service& service, ApiOptions given, ChatTemplate jinja)
     : service(service),
       options(std::move(given)),
       jinja(std::move(jinja)),
       markers(output_markers(service.engine().tokenizer())),
       grammars(service.engine().tokenizer()),
-      defaults{.sampling = std::move(sampling),
-               .vocab_size = service.engine().config().vocab_size,
-               .hidden_dim = service.engine().config().hidden_dim,
-               .enable_thinking = enable_thinking},
       fingerprint(fingerprint_of(options.version, service.engine())),
-      created(unix_seconds()) {}
+      created(unix_seconds()) {
+  defaults.vocab_size = service.engine().config().vocab_size;
+  defaults.hidden_dim = service.engine().config().hidden_dim;
+}
 
 int64_t unix_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -29,9 +29,7 @@ struct ApiOptions {
 
 // Lives as long as requests are served. Immutable but for the cache of grammars; any thread.
 struct Api {
-  // The sampling parameters are those of requests that give none.
-  Api(Service& service, ApiOptions options, ChatTemplate jinja, SamplingParams sampling,
-      bool enable_thinking);
+  Api(Service& service, ApiOptions options, ChatTemplate jinja);
 
   const Tokenizer& tokenizer() const { return service.engine().tokenizer(); }
 
@@ -40,9 +38,9 @@ struct Api {
   const ChatTemplate jinja;
   const MarkerIds markers;
   mutable GrammarCache grammars;
-  RequestDefaults defaults;
-  std::string fingerprint;  // of program and model: the same bytes come only from the same
-  int64_t created;          // seconds since 1970
+  RequestDefaults defaults;  // sampling, seed and thinking are set before the first request
+  std::string fingerprint;   // of program and model: the same bytes come only from the same
+  int64_t created;           // seconds since 1970
 };
 
 int64_t unix_seconds();

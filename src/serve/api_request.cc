@@ -30,9 +30,9 @@ uint64_t random_seed() {
 // ---- sampling ----
 
 // Any 64-bit integer; a negative one stands for itself modulo 2^64.
-Result<uint64_t> read_seed(Fields& fields) {
+Result<uint64_t> read_seed(Fields& fields, const RequestDefaults& defaults) {
   const ordered_json* given = fields.find("seed");
-  if (given == nullptr) return random_seed();
+  if (given == nullptr) return defaults.seed ? *defaults.seed : random_seed();
   if (given->is_number_unsigned()) return given->get<uint64_t>();
   int64_t seed = 0;
   fields.read("seed", seed, INT64_MIN, INT64_MAX);
@@ -74,7 +74,7 @@ Result<SamplingParams> read_sampling_fields(Fields& fields, const RequestDefault
   fields.read("presence_penalty", params.presence_penalty);
   fields.read("frequency_penalty", params.frequency_penalty);
   TRY_OK(fields.status());
-  TRY(seed, read_seed(fields));
+  TRY(seed, read_seed(fields, defaults));
   params.seed = seed;
   TRY(biases, read_logit_bias(fields, defaults.vocab_size));
   params.logit_bias = std::move(biases);

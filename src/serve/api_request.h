@@ -18,7 +18,8 @@ namespace hf2q {
 
 // What a request leaves open.
 struct RequestDefaults {
-  SamplingParams sampling;
+  SamplingParams sampling;       // but for the seed
+  std::optional<uint64_t> seed;  // none: a random one for each request
   size_t vocab_size = 0;
   uint32_t hidden_dim = 0;
   bool enable_thinking = false;

@@ -13,10 +13,13 @@ std::string text_of(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// A request that asks for what is not supported is wrong, not the server.
-Result<Grammar::Shared> naming_field(Result<Grammar::Shared> result, std::string_view place) {
+// A request that asks for what is not supported is wrong, not the server. Schemas are named by
+// where they stand in the request.
+Result<Grammar::Shared> naming_field(Result<Grammar::Shared> result) {
   if (result.ok()) return result;
-  return error(ErrorCode::kInvalidArgument, "{}{}", place, result.error().message);
+  const std::string& message = result.error().message;
+  return error(ErrorCode::kInvalidArgument, "{}{}",
+               message.starts_with("schema") ? "response_format.json_schema." : "", message);
 }
 
 }  // namespace
@@ -45,36 +48,33 @@ Result<Grammar::Shared> GrammarCache::of_format(const OutputFormat& format, Thou
   const int kind = static_cast<int>(thought);
   if (format.schema) {
     return find_or_make(fmt::format("schema {} {}", kind, text_of(*format.schema)), [&] {
-      return naming_field(Grammar::from_json_schema(*format.schema, vocabulary_, options),
-                          "response_format.json_schema.");
+      return naming_field(Grammar::from_json_schema(*format.schema, vocabulary_, options));
     });
   }
   if (format.grammar.empty()) return Grammar::Shared();
   return find_or_make(fmt::format("grammar {} {}", kind, format.grammar), [&] {
-    return naming_field(Grammar::from_gbnf(format.grammar, vocabulary_, options), "");
+    return naming_field(Grammar::from_gbnf(format.grammar, vocabulary_, options));
   });
 }
 
 Result<Grammar::Shared> GrammarCache::of_chat(const ChatRequest& request, Thought thought) {
   using Kind = ToolChoice::Kind;
   const ToolChoice& choice = request.tool_choice;
-  if (choice.kind == Kind::kRequired || choice.kind == Kind::kNamed) {
-    const ForcedCall call = {.name = choice.name, .several_calls = request.parallel_tool_calls};
-    return find_or_make(
-        fmt::format("tools {} {} {} {}", static_cast<int>(thought), choice.name, call.several_calls,
-                    text_of(request.tools)),
-        [&] {
-          return naming_field(
-              tool_call_grammar(request.tools, call, vocabulary_, {.thought = thought}), "");
-        });
+  const OutputFormat& format = request.answer.format;
+  const bool forced = choice.kind == Kind::kRequired || choice.kind == Kind::kNamed;
+  const bool formed = format.schema || !format.grammar.empty();
+  if (!forced && (request.tools.is_null() || !formed)) return of_format(format, thought);
+  CallChoice call = {.name = choice.name, .several_calls = request.parallel_tool_calls};
+  if (!forced) {
+    call.or_schema = format.schema;
+    call.or_gbnf = format.grammar;
   }
-  const bool formed = request.answer.format.schema || !request.answer.format.grammar.empty();
-  if (formed && !request.tools.is_null()) {
-    return error(ErrorCode::kInvalidArgument,
-                 "tool_choice: none, required or a named one expected beside a form of the answer, "
-                 "found auto");
-  }
-  return of_format(request.answer.format, thought);
+  std::string key = fmt::format("tools {} {} {} {} {} {}", static_cast<int>(thought),
+                                text_of(choice.name), call.several_calls, text_of(request.tools),
+                                call.or_schema ? text_of(*call.or_schema) : "none", call.or_gbnf);
+  return find_or_make(std::move(key), [&] {
+    return naming_field(tool_call_grammar(request.tools, call, vocabulary_, {.thought = thought}));
+  });
 }
 
 }  // namespace hf2q

@@ -23,7 +23,8 @@ class GrammarCache {
   // What an answer may say behind a thought of this kind; nothing where all is allowed.
   // kInvalidArgument naming the field, also for what is not supported.
   Result<Grammar::Shared> of_format(const OutputFormat& format, Thought thought);
-  // Of a request that forces a call of its tools, else as of_format.
+  // Of a chat: calls of its tools where these are forced; calls, or an answer of its format; else
+  // as of_format.
   Result<Grammar::Shared> of_chat(const ChatRequest& request, Thought thought);
 
  private:
