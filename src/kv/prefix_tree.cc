@@ -129,7 +129,7 @@ void PrefixTree::fill(PrefixNode* node, std::span<const PageId> pages) {
 void PrefixTree::adopt(PrefixNode* node, std::span<PageId> pages) {
   fill(node, pages);
   for (size_t g = 0; g < n_groups(); ++g) {
-    if (node->pages[g] == pages[g]) continue;
+    if (node->pages[g] == pages[g] || pages[g] == kNoPage) continue;
     pool_.retain(g, node->pages[g]);
     pool_.release(g, pages[g]);
     pages[g] = node->pages[g];

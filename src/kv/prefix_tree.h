@@ -27,6 +27,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,6 +37,7 @@
 
 #include "kv/pool.h"
 #include "kv/prefix_node.h"
+#include "kv/prefix_path.h"
 #include "kv/token_key.h"
 
 namespace hf2q {
@@ -76,6 +78,17 @@ class PrefixTree {
   // Where a request would attach. Changes nothing and counts nothing.
   PrefixMatch match(std::string_view name_space, std::span<const TokenKey> keys) const;
 
+  // What a later tree needs to go on at those of these positions of `keys` (ascending) that are
+  // resume points or could be; rows before and between them too where a query reads them. Nothing
+  // is held. (prefix_path.cc)
+  PrefixPath path_to(std::string_view name_space, std::span<const TokenKey> keys,
+                     std::span<const uint32_t> points) const;
+  // Takes such a path: load(i, to) writes the rows of path.pages[i], and its points are resume
+  // points then. The tree's own pages stay where it has the same rows. All or nothing; errors as
+  // Pool::allocate. Pages of groups without a window have to be there without a gap.
+  KvStatus restore(std::string_view name_space, const PrefixPath& path,
+                   const std::function<void(size_t page, std::byte* to)>& load);
+
   // Gives up every page that no sequence holds, and every resume point.
   void clear();
 
@@ -101,8 +114,8 @@ class PrefixTree {
   // Sequences stand on nodes; these stay.
   void hold(PrefixNode* node) { ++node->n_cursors; }
   void leave(PrefixNode* node);
-  // The page behind `at` is full: pages[g] is the sequence's own, and becomes the tree's where that
-  // has one (the same rows). Moves the cursor to the page's node.
+  // The page behind `at` is full: pages[g] is the sequence's own (kNoPage: none), and becomes the
+  // tree's where that has one (the same rows). Moves the cursor to the page's node.
   PrefixNode* give(PrefixNode* at, std::span<const TokenKey> keys, std::span<PageId> pages);
   // A resume point at `position`, in the pages above `at` or in `tail`, the rows of `pages` behind
   // it: all of these are the tree's then. False, and none is made, where rows of a window are gone.
@@ -113,6 +126,8 @@ class PrefixTree {
   uint32_t window(size_t g) const { return pool_.group(g).window; }
   PrefixNode* make_root(std::string_view name_space);
   PrefixNode* find_holder(PrefixNode* at, std::span<const TokenKey> keys) const;
+  std::vector<const PrefixNode*> nodes_of(std::string_view name_space,
+                                          std::span<const TokenKey> keys) const;
   bool is_complete(const PrefixNode& node) const;
   PrefixNode* insert(PrefixNode* parent, std::span<const TokenKey> keys,
                      std::span<const PageId> pages);
