@@ -7,7 +7,7 @@
 namespace hf2q::app {
 
 std::string answer_rate(const Generation& generation) {
-  const size_t n = generation.token_ids.size();
+  const size_t n = generation.token_ids.size() - generation.n_begun;
   return human_rate(n > 1 ? n - 1 : 0, generation.answer_seconds);
 }
 

@@ -19,10 +19,16 @@ Result<int32_t> Answer::choose(std::span<const float> logits, std::span<const in
   CHECK(goes_on());
   TRY(token,
       sample({logits, prompt, ids_, mask_.allowed(), options_.choice}, options_.sampling, scratch));
-  mask_.accept(token);
+  CHECK(take(token));
+  return token;
+}
+
+bool Answer::take(int32_t token) {
+  CHECK(goes_on());
+  if (!mask_.accept(token)) return false;
   ids_.push_back(token);
   if (!options_.ignore_eos && tokenizer_.is_stop(token)) finish_reason_ = "stop";
-  return token;
+  return true;
 }
 
 std::string Answer::show() {

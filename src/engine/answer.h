@@ -35,6 +35,9 @@ class Answer {
   // Chooses the next token, which ids() ends with then. CHECKs goes_on(). Errors as sample().
   Result<int32_t> choose(std::span<const float> logits, std::span<const int32_t> prompt,
                          SampleScratch& scratch);
+  // Takes a token that was chosen before in place of choose(): false where the grammar does not let
+  // it come. CHECKs goes_on().
+  bool take(int32_t token);
   // Text that the token chosen last makes sure: whole UTF-8, no part of a stop string. To be called
   // once for each token that did not end the answer.
   std::string show();

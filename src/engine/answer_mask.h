@@ -27,9 +27,8 @@ class AnswerMask {
     if (state_) state_->allowed(bits_);
     return bits_;
   }
-  void accept(int32_t token) {
-    if (state_) CHECK(state_->accept(token));
-  }
+  // False, and nothing changes, for a token that may not come.
+  [[nodiscard]] bool accept(int32_t token) { return !state_ || state_->accept(token); }
   bool must_end() const { return state_ && state_->must_end(); }
 
  private:

@@ -94,16 +94,24 @@ Result<Generation> Conversation::answer(std::span<const int32_t> prompt, Generat
   TRY_OK(check_prompt(*engine_, engine_->n_ctx(), prompt));
   TRY_OK(check_soft_rows(options.soft, prompt.size(), hidden_dim, engine_->max_rows()));
   const auto start = std::chrono::steady_clock::now();
+  const size_t room = answer_limit(options.n_predict, engine_->n_ctx() - prompt.size());
+  options.begun.resize(std::min(options.begun.size(), room));
+  std::vector<int32_t> whole(prompt.begin(), prompt.end());
   std::vector<TokenKey> keys = prompt_keys(prompt, options.soft, hidden_dim);
+  for (const int32_t id : options.begun) {
+    whole.push_back(id);
+    keys.push_back(TokenKey::token(id));
+  }
   n_reused_ = begin_with(keys);
   sequence_.mark(static_cast<uint32_t>(prompt.size()));
-  hold(prompt, keys);
+  hold(whole, keys);
   // The last token is read by generate(), with the block that it belongs to.
-  const size_t last = before_block(keys, prompt.size() - 1);
-  const Status read = read_until(prompt, last, options);
-  hold(prompt, keys);
+  const size_t last = before_block(keys, whole.size() - 1);
+  const Status read = read_until(whole, last, options);
+  hold(whole, keys);
   TRY_OK(read);
   if (ids_.size() < last) {
+    sequence_.mark(sequence_.length());
     Generation nothing;
     nothing.finish_reason = "cancelled";
     return nothing;
@@ -111,6 +119,7 @@ Result<Generation> Conversation::answer(std::span<const int32_t> prompt, Generat
   options.n_held = last;
   const std::chrono::duration<double> before = std::chrono::steady_clock::now() - start;
   Result<Generation> generation = generate(*engine_, sequence_, prompt, options);
+  keys.resize(prompt.size());
   hold_answer(prompt, std::move(keys), generation);
   if (generation.ok()) generation.value().prompt_seconds += before.count();
   return generation;

@@ -25,8 +25,9 @@ class Conversation {
   Conversation(Conversation&&) = default;
   Conversation& operator=(Conversation&&) = default;
 
-  // Begins with as much of `prompt` as is held or in the tree, reads the rest and answers
-  // (options.n_held is set here). Errors as check_prompt and generate(); what was read stays.
+  // Begins with as much of `prompt`, and of options.begun behind it, as is held or in the tree,
+  // reads the rest and answers (options.n_held is set here). Errors as check_prompt and generate();
+  // what was read stays.
   Result<Generation> answer(std::span<const int32_t> prompt, GenerateOptions options);
 
   // Reads tokens behind those held, the first ones from the tree; engine.logits() are those behind
@@ -39,8 +40,10 @@ class Conversation {
   void reset();
 
   std::span<const int32_t> ids() const { return ids_; }  // the tokens held
+  std::span<const TokenKey> keys() const { return keys_; }
+  const std::string& name_space() const { return name_space_; }
   Sequence& sequence() { return sequence_; }
-  // Tokens of the last prompt that were not computed again.
+  // Tokens of the last prompt, and of the answer begun behind it, that were not computed again.
   size_t n_reused() const { return n_reused_; }
 
  private:

@@ -135,6 +135,11 @@ Engine::Engine(GgufFile file, Tokenizer tokenizer, Weights weights, KvPlan kv, M
       prefixes_(*pool_),
       workspace_(weights_, exec_, limits_of(options, memory_.n_ctx)) {}
 
+const Digest& Engine::model_digest() {
+  if (!model_digest_) model_digest_ = file_.digest();
+  return *model_digest_;
+}
+
 Sequence Engine::new_sequence() {
   return Sequence(*pool_, {memory_.n_ctx, kMaxRollback});
 }

@@ -68,6 +68,9 @@ class Engine {
   const Config& config() const { return weights_.config; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
   const GgufFile& file() const { return file_; }
+  // What the model is known by where rows are kept: of its file's bytes, which the first call
+  // reads.
+  const Digest& model_digest();
   const Weights& weights() const { return weights_; }
   const KvPlan& kv() const { return kv_; }
   const MemoryPlan& memory() const { return memory_; }
@@ -121,6 +124,7 @@ class Engine {
   std::vector<uint32_t> n_rows_;
   std::optional<uint32_t> failed_sequence_;
   std::vector<TokenKey> keys_;
+  std::optional<Digest> model_digest_;
 };
 
 }  // namespace hf2q

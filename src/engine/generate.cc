@@ -191,43 +191,59 @@ Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const 
   TRY(stops, StopMatcher::create(options.stops));
   CHECK(options.n_held == sequence.length() || options.n_held == 0);
   const size_t before = sequence.length() - options.n_held;
-  Generation result;
-  const Clock::time_point start = Clock::now();
-  PromptHooks hooks;
-  hooks.n_held = options.n_held;
-  hooks.cancelled = options.cancelled;
-  TRY_OK(read_prompt(engine, sequence, prompt, Wants::kLogits, options.soft, hooks));
-  result.prompt_seconds = seconds_since(start);
-  if (sequence.length() < before + prompt.size()) {
-    result.finish_reason = "cancelled";
-    return result;
-  }
-  const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - sequence.length());
+  TRY_OK(check_prompt(engine, engine.n_ctx() - before, prompt));
+  const size_t limit = answer_limit(options.n_predict, engine.n_ctx() - before - prompt.size());
   Answer answer(engine,
                 {std::move(params), limit, options.ignore_eos, options.grammar, options.special},
                 std::move(stops));
-  SampleScratch scratch;
-  Clock::time_point first = Clock::now();
+  Generation result;
   bool cancelled = false;
   bool refused = false;  // on_text wants no more
-  while (answer.goes_on()) {
+  // Whether another token follows the one that was chosen last.
+  const auto tell = [&](int32_t token) {
+    if (!answer.goes_on()) return false;
+    cancelled = options.on_token && !options.on_token(token);
+    if (cancelled) return false;
+    refused = !show(options, answer.show(), result.text);
+    cancelled = refused && !answer.stopped_by_text();
+    return !cancelled && answer.goes_on();
+  };
+  const Clock::time_point start = Clock::now();
+  std::vector<int32_t> whole(prompt.begin(), prompt.end());
+  bool is_over = false;
+  for (size_t i = 0; i < options.begun.size() && answer.goes_on() && !is_over; ++i) {
+    if (!answer.take(options.begun[i])) {
+      return error(ErrorCode::kCorrupt, "answer: token {} of it is not what its grammar lets come",
+                   i);
+    }
+    whole.push_back(options.begun[i]);
+    is_over = !tell(options.begun[i]);
+  }
+  if (!is_over) {
+    PromptHooks hooks;
+    hooks.n_held = options.n_held;
+    hooks.cancelled = options.cancelled;
+    TRY_OK(read_prompt(engine, sequence, whole, Wants::kLogits, options.soft, hooks));
+    is_over = cancelled = sequence.length() < before + whole.size();
+  }
+  result.prompt_seconds = seconds_since(start);
+  SampleScratch scratch;
+  Clock::time_point first = Clock::now();
+  while (!is_over && answer.goes_on()) {
     TRY(token, answer.choose(engine.logits(), prompt, scratch));
-    if (answer.ids().size() == 1) {
+    if (answer.ids().size() == options.begun.size() + 1) {
       first = Clock::now();
       result.prompt_seconds = seconds_since(start);
     }
-    if (!answer.goes_on()) break;
-    cancelled = options.on_token && !options.on_token(token);
-    if (cancelled) break;
-    refused = !show(options, answer.show(), result.text);
-    cancelled = refused && !answer.stopped_by_text();
-    if (cancelled || !answer.goes_on()) break;
+    is_over = !tell(token);
+    if (is_over) break;
     Batch batch;
     append_rows(batch, 0, sequence.length(), std::span(&token, 1), Wants::kLogits);
     Sequence* one[] = {&sequence};
     TRY_OK(engine.run(batch, one));
   }
   result.token_ids.assign(answer.ids().begin(), answer.ids().end());
+  result.n_begun = std::min(options.begun.size(), result.token_ids.size());
   result.finish_reason = cancelled ? "cancelled" : answer.finish_reason();
   if (!refused) (void)show(options, answer.finish(), result.text);
   result.answer_seconds = seconds_since(first);

@@ -34,7 +34,10 @@ struct GenerateOptions {
   std::shared_ptr<const Grammar> grammar;    // what the answer has to follow; none: anything
   std::vector<SoftRows> soft;                // in the whole prompt
   SpecialText special = SpecialText::kHide;  // control tokens in the text
-  size_t n_held = 0;  // first tokens of the prompt that the sequence holds, fewer than all
+  // First tokens of the answer, chosen by an earlier run with this sampling and grammar: the answer
+  // begins with them and goes on as that run would have. None may be outside of the vocabulary.
+  std::vector<int32_t> begun;
+  size_t n_held = 0;  // first tokens of prompt and `begun` that the sequence holds, fewer than all
   // Asked before each batch of the prompt; true: the rest is not read, and nothing is answered.
   std::function<bool()> cancelled;
   // Text as soon as it is sure: whole UTF-8, no part of a stop string. False ends the answer; it is
@@ -46,6 +49,7 @@ struct GenerateOptions {
 
 struct Generation {
   std::vector<int32_t> token_ids;  // the stop token included
+  size_t n_begun = 0;              // of them, those that came with the options
   std::string text;                // what on_text got
   std::string_view finish_reason;  // "stop", "length" or "cancelled"
   double prompt_seconds = 0;       // until the prompt was read and the first token, if any, chosen
@@ -88,10 +92,9 @@ Status read_prompt(Engine& engine, Sequence& sequence, std::span<const int32_t> 
 // Checked as validate() does, and with the tokens that the model never writes.
 Result<SamplingParams> answer_params(const Engine& engine, SamplingParams params);
 
-// Answers `prompt`, of which the sequence holds the first options.n_held tokens and no others (no
-// part of a block of soft rows). It
-// holds a beginning of prompt and answer afterwards, also on an error: the last token of an answer
-// is not read.
+// Answers `prompt`, of which (and of options.begun behind it) the sequence holds the first
+// options.n_held tokens and no others (no part of a block of soft rows). It holds a beginning of
+// prompt and answer afterwards, also on an error: the last token of an answer is not read.
 Result<Generation> generate(Engine& engine, Sequence& sequence, std::span<const int32_t> prompt,
                             const GenerateOptions& options);
 

@@ -1,5 +1,8 @@
 #include "gguf/reader.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -125,6 +128,22 @@ std::vector<std::string> GgufFile::shard_paths() const {
 
 size_t GgufFile::n_shards() const {
   return std::max<size_t>(shards_.size(), 1);
+}
+
+std::array<uint64_t, 2> GgufFile::digest() const {
+  constexpr size_t kStep = size_t{64} << 20;  // so that no more than this becomes resident
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  for (const MappedFile& shard : shards_) {
+    for (auto rest = shard.bytes(); !rest.empty();) {
+      const auto step = rest.first(std::min(kStep, rest.size()));
+      rest = rest.subspan(step.size());
+      XXH3_128bits_update(&state, step.data(), step.size());
+      shard.release(step);
+    }
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state);
+  return {hash.high64, hash.low64};
 }
 
 const Value* GgufFile::find(std::string_view key) const {

@@ -66,6 +66,8 @@ class GgufFile {
   uint64_t file_bytes() const { return file_bytes_; }  // all shards
   size_t n_shards() const;
   std::vector<std::string> shard_paths() const;  // none after parse()
+  // XXH3, 128 bits, of all bytes of all shards: reads them once. Of nothing after parse().
+  std::array<uint64_t, 2> digest() const;
 
   // Metadata of the first shard, in file order.
   std::span<const std::pair<std::string_view, Value>> metadata() const { return metadata_; }
