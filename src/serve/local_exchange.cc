@@ -3,11 +3,9 @@
 namespace hf2q {
 
 void WorkQueue::post(std::function<void()> work) {
-  {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-  }
-  filled_.notify_one();
+  const std::lock_guard lock(mutex_);
+  work_.push_back(std::move(work));
+  filled_.notify_one();  // locked: whoever does the last work may end the queue
 }
 
 void WorkQueue::run_one() {

@@ -25,7 +25,7 @@ stop() {
   expect_equal 0 "$status" "exit code after SIGTERM"
 }
 # post PATH BODY [CURL FLAGS...]
-post() { curl -sS --max-time 20 -H 'Content-Type: application/json' -d "$2" "${@:3}" "$url$1"; }
+post() { curl -sS --max-time 60 -H 'Content-Type: application/json' -d "$2" "${@:3}" "$url$1"; }
 # status PATH BODY: the status alone.
 status() { post "$1" "$2" -o "$work/body" -w '%{http_code}' "${@:3}"; }
 # field NAME: the values of "NAME": "..." in the JSON on stdin.
@@ -172,7 +172,7 @@ for _ in 1 2; do
 done
 
 # ---- the end: answers in work are finished, new ones refused ----
-post $chat "{$ask,\"ignore_eos\":true,\"max_tokens\":1500}" -o "$work/last" -w '%{http_code}' >"$work/last_status" &
+post $chat "{$ask,\"ignore_eos\":true,\"max_tokens\":600}" -o "$work/last" -w '%{http_code}' >"$work/last_status" &
 client=$!
 for _ in $(seq 100); do [ "$(running)" = 1 ] && break; sleep 0.01; done
 kill "$server"
