@@ -5,8 +5,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/output_file.h"
 #include "chat_input.h"
@@ -17,6 +19,7 @@
 #include "generation_stats.h"
 #include "interrupt.h"
 #include "model_flags.h"
+#include "session_flags.h"
 #include "terminal.h"
 
 namespace hf2q::app {
@@ -42,6 +45,7 @@ struct ChatFlags {
   std::string system;
   std::string chat_template;
   std::string thinking = "off";
+  std::string session;
   int64_t n_predict = -1;
 };
 
@@ -113,6 +117,29 @@ class Chat {
     return status;
   }
 
+  // Goes on with what was said in an earlier run; a system message of this one counts.
+  void resume(const Session& session) {
+    messages_ = session.messages;
+    if (system_.empty()) system_ = session.system;
+  }
+
+  // What was said is in the file then; without a conversation, after /reset, there is none.
+  Status keep(const std::string& path, const Globals& globals) {
+    if (was_reset_ && conversation_.ids().empty()) {
+      std::error_code failure;
+      std::filesystem::remove(path, failure);
+      return Ok{};
+    }
+    if (conversation_.ids().empty()) return Ok{};
+    Session session;
+    session.n_prompt = static_cast<uint32_t>(n_prompt_);
+    session.answer = last_.token_ids;
+    session.system = system_;
+    session.messages = messages_;
+    return close_session(engine_, conversation_, std::move(session), {options_.sampling, ""}, path,
+                         globals);
+  }
+
   // False: the user wants to leave.
   Result<bool> command(const std::string& line) {
     const size_t space = line.find(' ');
@@ -125,6 +152,7 @@ class Chat {
     } else if (name == "/reset") {
       messages_ = ordered_json::array();
       conversation_.reset();
+      was_reset_ = true;
     } else if (name == "/system") {
       system_ = rest;
     } else if (name == "/stats") {
@@ -204,6 +232,7 @@ class Chat {
   Conversation conversation_;
   MarkerIds markers_;
   ordered_json messages_ = ordered_json::array();  // without the system message
+  bool was_reset_ = false;
   size_t n_prompt_ = 0;
   Generation last_;
 };
@@ -237,19 +266,27 @@ int converse(Chat& chat, bool interactive) {
 
 Result<int> run_chat(ChatFlags flags, const Globals& globals) {
   flags.model.n_slots = 2;  // the conversation, and the point to which it may be taken back
+  if (!flags.session.empty()) TRY_OK(check_session_path(flags.session));
   TRY(engine, load_engine(flags.model, globals));
   TRY(jinja, chat_template_from(flags.chat_template, *engine, globals));
   GenerateOptions options;
   TRY(sampling, sampling_params(flags.sampling, engine->file()));
   options.sampling = std::move(sampling);
   options.n_predict = flags.n_predict;
+  TRY(session, open_session(*engine, flags.session, flags.sampling, options.sampling));
   Chat chat(*engine, std::move(jinja), std::move(options), flags);
+  chat.resume(session);
   const bool interactive = isatty(STDIN_FILENO) == 1;
   if (interactive && !globals.quiet) {
     fmt::print(stderr, "context of {} tokens; /help shows the commands\n", engine->n_ctx());
   }
+  if (!session.messages.empty() && !globals.quiet) {
+    fmt::print(stderr, "going on behind {} messages\n", session.messages.size());
+  }
   note_interrupts();
-  return converse(chat, interactive);
+  const int exit_code = converse(chat, interactive);
+  if (!flags.session.empty()) TRY_OK(chat.keep(flags.session, globals));
+  return exit_code;
 }
 
 }  // namespace
@@ -265,6 +302,7 @@ void add_chat(Program& program, const Globals& globals) {
                      "Most tokens of an answer (default: up to the end of the context)");
   command.add_option("--chat-template", flags->chat_template,
                      "File with a Jinja template, instead of the model's");
+  add_session_flag(command, flags->session);
   add_sampling_flags(command, flags->sampling);
   add_model_flags(command, flags->model);
   run_with_model(command, {flags, &flags->model}, globals,

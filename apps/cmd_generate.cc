@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "grammar_flags.h"
 #include "interrupt.h"
 #include "model_flags.h"
+#include "session_flags.h"
 #include "soft_flags.h"
 #include "terminal.h"
 
@@ -30,6 +32,7 @@ struct GenerateFlags {
   std::string tokens;
   std::string chat_template;
   std::string thinking = "off";
+  std::string session;
   std::vector<std::string> stops;
   std::vector<std::string> soft;
   int64_t n_predict = -1;
@@ -58,25 +61,70 @@ Result<std::vector<int32_t>> prompt_ids(const Engine& engine, const GenerateFlag
 
 // Behind a thought, when the prompt asks for one.
 Result<Grammar::Shared> answer_grammar(const Engine& engine, const GenerateFlags& flags,
-                                       std::span<const int32_t> prompt) {
+                                       const GrammarText& source, std::span<const int32_t> prompt) {
   GrammarOptions options;
   if (ends_in_open_thought(engine.tokenizer().decode(prompt))) {
     options.thought = Thought::kOpen;
   } else if (flags.thinking == "on") {
     options.thought = Thought::kMay;
   }
-  return grammar_from(flags.grammar, engine.tokenizer(), options);
+  return grammar_from(source, engine.tokenizer(), options);
 }
 
-void print_stats(Engine& engine, size_t n_prompt, const Generation& generation) {
+// `n_reused` tokens of the prompt, and of the answer begun behind it, were in the session.
+void print_stats(Engine& engine, size_t n_prompt, size_t n_reused, const Generation& generation) {
   const size_t n = generation.token_ids.size();
-  fmt::print(stderr, "{} prompt tokens, {}; {} answer tokens, {}; first after {}; cache {}; {}\n",
-             n_prompt, human_rate(n_prompt, generation.prompt_seconds), n, answer_rate(generation),
+  const size_t n_new = n_prompt - std::min(n_prompt, n_reused);
+  fmt::print(stderr, "{} prompt tokens, {}{}; {} answer tokens, {}; first after {}; cache {}; {}\n",
+             n_prompt, n_reused > 0 ? fmt::format("{} tokens not read again, ", n_reused) : "",
+             human_rate(n_new, generation.prompt_seconds), n, answer_rate(generation),
              first_token_time(generation), human_bytes(engine.pool().used_bytes()),
              generation.finish_reason);
 }
 
-Result<int> run(const GenerateFlags& flags, const Globals& globals) {
+struct Answered {
+  Generation generation;
+  size_t n_reused = 0;
+};
+
+// From the session's tokens on; the file is left as it is when all is in it.
+Result<Answered> answer_in_session(Engine& engine, std::span<const int32_t> prompt,
+                                   GenerateOptions options, const GenerateFlags& flags,
+                                   const GrammarText& grammar, const Globals& globals) {
+  TRY(session, open_session(engine, flags.session, flags.sampling, options.sampling));
+  SamplerState sampler = {options.sampling, ""};
+  if (options.grammar) {
+    sampler.form = fmt::format("{} {} {}", grammar.is_schema, flags.thinking, grammar.text);
+  }
+  const auto keys = prompt_keys(prompt, options.soft, engine.config().hidden_dim);
+  options.begun = begun_answer(session, keys, sampler);
+  Conversation conversation(engine);
+  TRY(generation, conversation.answer(prompt, std::move(options)));
+  if (conversation.ids().size() > conversation.n_reused()) {
+    session.n_prompt = static_cast<uint32_t>(prompt.size());
+    session.answer = generation.token_ids;
+    TRY_OK(
+        close_session(engine, conversation, std::move(session), sampler, flags.session, globals));
+  }
+  return Answered{std::move(generation), conversation.n_reused()};
+}
+
+Result<Answered> answer_alone(Engine& engine, std::span<const int32_t> prompt,
+                              const GenerateOptions& options) {
+  Sequence sequence = engine.new_sequence();
+  TRY(generation, generate(engine, sequence, prompt, options));
+  return Answered{std::move(generation), 0};
+}
+
+Result<int> run(GenerateFlags flags, const Globals& globals) {
+  if (!flags.session.empty()) {
+    if (flags.model.prompt_kv == "exact") {
+      return error(ErrorCode::kInvalidArgument,
+                   "--session: --prompt-kv stored expected (it keeps stored rows), found exact");
+    }
+    TRY_OK(check_session_path(flags.session));                // before the model is loaded
+    flags.model.n_slots = std::max(flags.model.n_slots, 2U);  // its prompt's end is kept too
+  }
   TRY(engine, load_engine(flags.model, globals));
   TRY(ids, prompt_ids(*engine, flags, globals));
   GenerateOptions options;
@@ -85,7 +133,8 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
   options.n_predict = flags.n_predict;
   options.stops = flags.stops;
   options.ignore_eos = flags.ignore_eos;
-  TRY(grammar, answer_grammar(*engine, flags, ids));
+  TRY(grammar_source, read_grammar_text(flags.grammar));
+  TRY(grammar, answer_grammar(*engine, flags, grammar_source, ids));
   options.grammar = std::move(grammar);
   TRY(soft, read_soft_rows(flags.soft, engine->config()));
   options.soft = std::move(soft);
@@ -99,8 +148,10 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
   options.on_token = [](int32_t /*id*/) { return !interrupted(); };
   options.cancelled = interrupted;
   note_interrupts();
-  Sequence sequence = engine->new_sequence();
-  TRY(generation, generate(*engine, sequence, ids, options));
+  TRY(answered, flags.session.empty()
+                    ? answer_alone(*engine, ids, options)
+                    : answer_in_session(*engine, ids, options, flags, grammar_source, globals));
+  const Generation& generation = answered.generation;
   if (flags.json) {
     print_json({{"token_ids", generation.token_ids},
                 {"text", generation.text},
@@ -109,7 +160,7 @@ Result<int> run(const GenerateFlags& flags, const Globals& globals) {
   } else if (!generation.token_ids.empty() || !interrupted()) {
     fmt::print("\n");
   }
-  if (!globals.quiet) print_stats(*engine, ids.size(), generation);
+  if (!globals.quiet) print_stats(*engine, ids.size(), answered.n_reused, generation);
   return interrupted() ? kInterrupted : kSuccess;
 }
 
@@ -137,6 +188,7 @@ void add_generate(Program& program, const Globals& globals) {
       .show_default();
   command.add_flag("--json", flags->json,
                    "One object on stdout: token_ids, text, finish_reason, prompt_tokens");
+  add_session_flag(command, flags->session);
   add_soft_flag(command, flags->soft);
   add_grammar_flags(command, flags->grammar);
   add_sampling_flags(command, flags->sampling);

@@ -27,21 +27,24 @@ void add_grammar_flags(Command& command, GrammarFlags& flags) {
   file.value_name("FILE").group(kGroup).excludes(schema).excludes(grammar);
 }
 
-Result<Grammar::Shared> grammar_from(const GrammarFlags& flags, const Tokenizer& tokenizer,
-                                     const GrammarOptions& options) {
-  std::string text = flags.grammar;
-  const bool is_schema = !flags.json_schema.empty();
-  if (is_schema && is_schema_text(flags.json_schema)) {
-    text = flags.json_schema;
-  } else if (is_schema || !flags.grammar_file.empty()) {
-    TRY(content, read_text_file(is_schema ? flags.json_schema : flags.grammar_file));
-    text = std::move(content);
-  } else if (text.empty()) {
-    return Grammar::Shared();
+Result<GrammarText> read_grammar_text(const GrammarFlags& flags) {
+  GrammarText source = {flags.grammar, !flags.json_schema.empty()};
+  if (source.is_schema && is_schema_text(flags.json_schema)) {
+    source.text = flags.json_schema;
+  } else if (source.is_schema || !flags.grammar_file.empty()) {
+    TRY(content, read_text_file(source.is_schema ? flags.json_schema : flags.grammar_file));
+    source.text = std::move(content);
   }
+  return source;
+}
+
+Result<Grammar::Shared> grammar_from(const GrammarText& source, const Tokenizer& tokenizer,
+                                     const GrammarOptions& options) {
+  if (source.text.empty() && !source.is_schema) return Grammar::Shared();
   const auto vocabulary = GrammarVocabulary::create(tokenizer);
-  if (!is_schema) return Grammar::from_gbnf(text, vocabulary, options);
-  const auto schema = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!source.is_schema) return Grammar::from_gbnf(source.text, vocabulary, options);
+  const auto schema =
+      nlohmann::ordered_json::parse(source.text, nullptr, /*allow_exceptions=*/false);
   if (schema.is_discarded()) {
     return error(ErrorCode::kInvalidArgument, "--json-schema: JSON expected");
   }

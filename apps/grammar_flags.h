@@ -19,9 +19,17 @@ struct GrammarFlags {
 
 void add_grammar_flags(Command& command, GrammarFlags& flags);
 
-// The grammar of the flags, none where none was given. Errors of read_text_file, gbnf.h and
-// json_schema.h; kInvalidArgument naming the flag for what is no JSON.
-Result<Grammar::Shared> grammar_from(const GrammarFlags& flags, const Tokenizer& tokenizer,
+// What the flags say, files read: a schema or GBNF, "" where none was given.
+struct GrammarText {
+  std::string text;
+  bool is_schema = false;
+};
+// Errors of read_text_file.
+Result<GrammarText> read_grammar_text(const GrammarFlags& flags);
+
+// The grammar of the text, none where there is none. Errors of gbnf.h and json_schema.h;
+// kInvalidArgument naming the flag for what is no JSON.
+Result<Grammar::Shared> grammar_from(const GrammarText& source, const Tokenizer& tokenizer,
                                      const GrammarOptions& options);
 
 }  // namespace hf2q::app
