@@ -116,8 +116,7 @@ Status check(const Engine& engine, size_t n_prompt, const TraceOptions& options)
 
 }  // namespace
 
-Result<std::vector<NamedValues>> trace(Engine& engine, std::span<const int32_t> ids,
-                                       const TraceOptions& options) {
+Result<Trace> trace(Engine& engine, std::span<const int32_t> ids, const TraceOptions& options) {
   TRY_OK(check(engine, ids.size(), options));
   Recorder recorder(engine.config(), options.layer);
   const Observer observer = [&](const Point& point) { recorder.add(point); };
@@ -134,7 +133,20 @@ Result<std::vector<NamedValues>> trace(Engine& engine, std::span<const int32_t> 
   tensors.push_back(cached_rows("k_cache_upto", layout, place.layer, row, load_k));
   tensors.push_back(cached_rows("v_cache_upto", layout, place.layer, row, load_v));
   if (options.weights) add_weights(engine.weights().layers[options.layer], tensors);
-  return tensors;
+  TRY(cache, cache_rows(engine, sequence, options.cache_layers, options.token));
+  return Trace{std::move(tensors), std::move(cache)};
+}
+
+Status write_trace(const std::string& path, const Trace& trace) {
+  std::vector<SourceTensor> tensors = views_of(trace.values);
+  for (const StoredTensor& tensor : trace.cache.tensors) {
+    tensors.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+  }
+  std::vector<std::pair<std::string, std::string>> metadata;
+  if (!trace.cache.tensors.empty()) {
+    metadata.emplace_back("cache", trace.cache.description.dump());
+  }
+  return write_safetensors(path, tensors, metadata);
 }
 
 }  // namespace hf2q

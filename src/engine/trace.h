@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/cache_rows.h"
 #include "engine/engine.h"
 #include "safetensors/named_values.h"
 
@@ -36,11 +37,20 @@ struct TraceOptions {
   uint32_t layer = 0;
   uint32_t token = 0;  // position in the prompt
   bool weights = false;
+  std::vector<uint32_t> cache_layers;  // whose stored rows come along, as cache_rows() gives them
+};
+
+struct Trace {
+  std::vector<NamedValues> values;
+  CacheRows cache;
 };
 
 // Runs the prompt up to the token. kInvalidArgument: a layer or token that is not there, and as
-// read_prompt().
-Result<std::vector<NamedValues>> trace(Engine& engine, std::span<const int32_t> ids,
-                                       const TraceOptions& options);
+// read_prompt() and cache_rows().
+Result<Trace> trace(Engine& engine, std::span<const int32_t> ids, const TraceOptions& options);
+
+// All in one safetensors file; the description of the rows, if there are any, is its metadata
+// "cache". Errors as write_safetensors().
+Status write_trace(const std::string& path, const Trace& trace);
 
 }  // namespace hf2q

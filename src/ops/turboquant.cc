@@ -244,6 +244,10 @@ void turboquant_rotate(float* x, size_t d) {
   scale(x, d, inverse_root(d));
 }
 
+std::span<const uint8_t> turboquant_signs() {
+  return kSigns;
+}
+
 // The factor first: no sum of finite values overflows that need not.
 void turboquant_unrotate(float* y, size_t d) {
   CHECK(std::has_single_bit(d) && d <= kMaxDim);

@@ -79,6 +79,9 @@ class TurboQuant {
   std::vector<float> values_;
 };
 
+// D: bit j, least significant first, is 1 where value j changes its sign. [64], for 512 values.
+std::span<const uint8_t> turboquant_signs();
+
 // y = R x and x = R^T y in place. d is a power of two, at most 512.
 void turboquant_rotate(float* x, size_t d);
 void turboquant_unrotate(float* y, size_t d);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "safetensors/safetensors.h"
 
 namespace hf2q {
 
@@ -16,6 +17,8 @@ struct NamedValues {
   std::vector<float> values;
 };
 
+// For a file that has other tensors too; they point into `tensors`.
+std::vector<SourceTensor> views_of(std::span<const NamedValues> tensors);
 // As write_safetensors().
 Status write_values(const std::string& path, std::span<const NamedValues> tensors);
 

@@ -65,3 +65,17 @@ expect_close 1e-4 "choice of experts" "$work/expected_both" "$work/both"
 expect_exit 2 "layers from 0 to 3 expected" "$hf2q" trace -m "$work/micro-moe.gguf" --tokens 2 --layer 4 --token 0 -o "$work/none"
 expect_exit 2 "which has 1, found 1" "$hf2q" trace -m "$work/micro-moe.gguf" --tokens 2 --layer 0 --token 1 -o "$work/none"
 [ ! -e "$work/none" ] || fail "a refused run left a file"
+
+# --cache: stored rows and their description, of this layer, of some, of all.
+cached() { "$hf2q" trace -q -m "$work/micro-moe.gguf" --tokens "2 5 7" --layer 1 --token 2 -o "$out" -ctk tq4 -ctv q8_0 "$@"; }
+names() { head -c 20000 "$out" | grep -ao '"cache\.[0-9]*\.[kv]_[a-z]*"' | sort -u | wc -l; }
+cached
+expect_equal 0 "$(names)" "stored tensors without --cache"
+cached --cache
+expect_equal 4 "$(names)" "stored tensors of a layer"
+head -c 40000 "$out" | grep -qaF '\"layer\":1,\"owner\":1,\"type\":\"sliding\"' || fail "no description: $(head -c 600 "$out")"
+cached --cache 0,3
+expect_equal 8 "$(names)" "stored tensors of two layers"
+cached --cache all
+expect_equal 16 "$(names)" "stored tensors of all layers"
+expect_exit 2 "--cache: layers from 0 to 3, or all, expected" cached --cache 4
