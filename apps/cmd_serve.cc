@@ -29,6 +29,7 @@ struct ServeFlags {
   std::string key_file;
   std::vector<std::string> origins;
   std::string log_format = "json";
+  std::string session_dir;
   bool share_prefixes = false;
 };
 
@@ -91,6 +92,13 @@ void wait_for_end(Service& service, const Globals& globals) {
   service.wait_drained();
 }
 
+void tell(std::string_view what, const std::string& folder, const KeptReport& report,
+          const Globals& globals) {
+  for (const std::string& warning : report.warnings) warn(warning);
+  if (!globals.quiet)
+    fmt::print(stderr, "hf2q: {}: {} prompts {}\n", folder, report.n_prompts, what);
+}
+
 Result<int> run_serve(ServeFlags& flags, const Globals& globals) {
   const ServeStart start = std::chrono::steady_clock::now();
   ApiOptions options;
@@ -107,6 +115,10 @@ Result<int> run_serve(ServeFlags& flags, const Globals& globals) {
   TRY(server, listen(flags, globals, router));
   TRY(service, start_service(flags.model, flags.shared, globals));
   TRY(api, make_api(*service, std::move(options), flags.shared, flags.sampling, globals, start));
+  const NameSpaceLabels labels = name_space_labels(api->options.keys);
+  if (!flags.session_dir.empty()) {
+    tell("taken up", flags.session_dir, service->load_prompts(flags.session_dir, labels), globals);
+  }
   if (!note_end_signals()) return error(ErrorCode::kOutOfMemory, "no pipe for signals");
   router.set_api(api.get());
   if (!globals.quiet) {
@@ -116,6 +128,9 @@ Result<int> run_serve(ServeFlags& flags, const Globals& globals) {
   }
   wait_for_end(*service, globals);
   server->stop(std::chrono::seconds(10));
+  if (!flags.session_dir.empty()) {
+    tell("kept", flags.session_dir, service->save_prompts(flags.session_dir, labels), globals);
+  }
   return kSuccess;
 }
 
@@ -138,6 +153,10 @@ void add_serve(Program& program, const Globals& globals) {
   command
       .add_option("--cors-origin", flags->origins,
                   "A web page's origin that may call, https://a.b, or *; may be repeated")
+      .group(group);
+  command
+      .add_option("--session-dir", flags->session_dir,
+                  "Folder where the end of the server keeps what was read, for its next start")
       .group(group);
   command
       .add_flag("--share-prefixes", flags->share_prefixes,

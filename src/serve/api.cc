@@ -1,7 +1,11 @@
 #include "serve/api.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <utility>
@@ -14,6 +18,11 @@ namespace {
 std::string fingerprint_of(const std::string& version, const Engine& engine) {
   return fmt::format("hf2q-{}-{:x}-{:x}", version, engine.file().file_bytes(),
                      engine.file().tensors().size());
+}
+
+std::string key_digest(std::string_view key) {
+  const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 }  // namespace
@@ -73,11 +82,32 @@ std::string name_space_of(const Api& api, const HttpRequest& request, std::strin
   return name.append(salt);
 }
 
+NameSpaceLabels name_space_labels(const std::vector<std::string>& keys) {
+  NameSpaceLabels labels;
+  labels.label_of = [](std::string_view name_space) {
+    const size_t end = std::min(name_space.find('\0'), name_space.size());
+    return key_digest(name_space.substr(0, end)).append(name_space.substr(end));
+  };
+  labels.name_space_of = [keys](std::string_view label) -> std::optional<std::string> {
+    const size_t end = std::min(label.find('\0'), label.size());
+    const auto is_meant = [&](const std::string& key) {
+      return key_digest(key) == label.substr(0, end);
+    };
+    const std::string rest(label.substr(end));
+    if (is_meant("")) return rest;
+    const auto key = std::ranges::find_if(keys, is_meant);
+    if (key == keys.end()) return std::nullopt;
+    return *key + rest;
+  };
+  return labels;
+}
+
 ServeRequest serve_request(const Api& api, const HttpRequest& request, const AnswerRequest& answer,
                            std::vector<int32_t> prompt) {
   ServeRequest result;
   result.prompt = std::move(prompt);
   result.name_space = name_space_of(api, request, answer.cache_salt, answer.use_cache);
+  result.remember = answer.use_cache;
   result.sampling = answer.sampling;
   result.max_tokens = answer.max_tokens;
   result.n_answers = answer.n_answers;

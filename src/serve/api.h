@@ -57,6 +57,9 @@ bool is_known_key(const std::vector<std::string>& keys, std::string_view key);
 std::string name_space_of(const Api& api, const HttpRequest& request, std::string_view salt,
                           bool use_cache);
 
+// How files name namespaces: by a digest of the key, and the salt.
+NameSpaceLabels name_space_labels(const std::vector<std::string>& keys);
+
 // What chat and plain completions ask of the service alike.
 ServeRequest serve_request(const Api& api, const HttpRequest& request, const AnswerRequest& answer,
                            std::vector<int32_t> prompt);

@@ -272,11 +272,23 @@ void EngineLoop::end_answer(Job& job, uint32_t index) {
   event.n_tokens = static_cast<uint32_t>(speaker.answer.ids().size());
   event.milliseconds = 1e3 * seconds_between(speaker.first_token, speaker.last_token);
   ++(event.finish_reason == "stop" ? metrics_.outcomes.stop : metrics_.outcomes.length);
-  if (speaker.sequence.length() > 0) speaker.sequence.mark(speaker.sequence.length());
+  keep(job, speaker);
   scheduler_.remove(at->first);
   speakers_.erase(at);
   job.sink(std::move(event));
   if (--job.n_open == 0) end(job);
+}
+
+// The end of an answer is where its conversation may go on, now and in a later run.
+void EngineLoop::keep(const Job& job, Speaker& speaker) {
+  const uint32_t length = speaker.sequence.length();
+  if (length == 0) return;
+  speaker.sequence.mark(length);
+  if (!job.request.remember) return;
+  std::vector<uint32_t> points = {length};
+  if (job.n_prompt() < length) points.insert(points.begin(), job.n_prompt());
+  kept_.remember(job.request.name_space, prompt_keys(std::span(speaker.tokens).first(length)),
+                 std::move(points));
 }
 
 void EngineLoop::embed(Job& job, std::span<const float> hidden) {

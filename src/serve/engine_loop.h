@@ -12,6 +12,7 @@
 
 #include "engine/answer.h"
 #include "engine/engine.h"
+#include "serve/kept_prompts.h"
 #include "serve/metrics.h"
 #include "serve/request.h"
 #include "serve/scheduler.h"
@@ -54,6 +55,7 @@ class EngineLoop {
 
   size_t n_open() const { return jobs_.size(); }
   ServiceStats stats() const;
+  KeptPrompts& kept() { return kept_; }
 
  private:
   struct Speaker {
@@ -79,6 +81,7 @@ class EngineLoop {
   void next_token(Job& job, uint32_t answer, std::span<const float> logits);
   void count_token(Job& job, Speaker& speaker);
   void end_answer(Job& job, uint32_t answer);
+  void keep(const Job& job, Speaker& speaker);
   void embed(Job& job, std::span<const float> hidden);
   void fail(Job& job, const Error& error);
   void end(Job& job);
@@ -90,6 +93,7 @@ class EngineLoop {
   std::map<RequestId, std::unique_ptr<Job>> jobs_;
   std::map<TaskId, Speaker> speakers_;
   SampleScratch scratch_;
+  KeptPrompts kept_;
   Metrics metrics_;
 };
 

@@ -24,6 +24,7 @@ struct ServeRequest {
   std::vector<int32_t> prompt;
   bool embedding = false;   // the prompt's last hidden state, unit length; nothing is generated
   std::string name_space;   // of the prefix tree: who shares it may share cache pages
+  bool remember = true;     // in Service::save_prompts()
   SamplingParams sampling;  // seed: answer c draws from (seed, c, index of the token)
   int64_t max_tokens = -1;  // negative: up to the end of the context
   uint32_t n_answers = 1;   // forked from one reading of the prompt

@@ -173,6 +173,18 @@ void Service::with_engine(const std::function<void(Engine&)>& task) {
   idle_.wait(lock, [&] { return task_ != &task; });
 }
 
+KeptReport Service::load_prompts(const std::string& folder, const NameSpaceLabels& labels) {
+  KeptReport report;
+  with_engine([&](Engine& engine) { report = loop_->kept().load(engine, folder, labels); });
+  return report;
+}
+
+KeptReport Service::save_prompts(const std::string& folder, const NameSpaceLabels& labels) {
+  KeptReport report;
+  with_engine([&](Engine& engine) { report = loop_->kept().save(engine, folder, labels); });
+  return report;
+}
+
 // Waits for something to do. False when the service ends.
 bool Service::take_orders() {
   std::vector<std::unique_ptr<Job>> jobs;

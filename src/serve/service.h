@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "serve/kept_prompts.h"
 #include "serve/metrics.h"
 #include "serve/request.h"
 
@@ -76,6 +77,9 @@ class Service {
   // [any thread] Most tokens of a sequence: the context, or what the whole
   // cache budget can hold.
   uint32_t max_length() const { return max_length_; }
+  // [any thread, but not from a sink] What was read of late, as files: see KeptPrompts.
+  KeptReport load_prompts(const std::string& folder, const NameSpaceLabels& labels);
+  KeptReport save_prompts(const std::string& folder, const NameSpaceLabels& labels);
   // [any thread, but not from a sink] Calls `task` between two batches, on the engine's thread.
   void with_engine(const std::function<void(Engine&)>& task);
 

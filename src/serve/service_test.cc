@@ -124,6 +124,40 @@ TEST_P(ServiceOfModels, ACacheForTwoAndAHalfOfEight) {
   EXPECT_EQ(metrics.outcomes.stop + metrics.outcomes.length, 8U);
 }
 
+TEST_P(ServiceOfModels, WhatWasReadIsThereInTheNextRun) {
+  const testing_support::TempFolder folder;
+  const NameSpaceLabels labels = {
+      .label_of = [](std::string_view name) { return "<" + std::string(name); },
+      .name_space_of = [](std::string_view label) -> std::optional<std::string> {
+        return std::string(label.substr(1));
+      }};
+  ServeRequest request = request_of(5);
+  request.name_space = "a";
+  Client first;
+  {
+    const auto service = value_of(Service::start(load(GetParam()), {}));
+    submit(*service, request, first);
+    first.wait();
+    EXPECT_EQ(service->save_prompts(folder / "kept", labels).n_prompts, 1U);
+  }
+  const auto service = value_of(Service::start(load(GetParam()), {}));
+  EXPECT_EQ(service->load_prompts(folder / "none", labels).n_prompts, 0U);
+  const KeptReport report = service->load_prompts(folder / "kept", labels);
+  EXPECT_EQ(report.n_prompts, 1U);
+  EXPECT_TRUE(report.warnings.empty());
+  Client second;
+  submit(*service, request, second);
+  second.wait();
+  EXPECT_EQ(second.answer(), first.answer());
+  EXPECT_EQ(second.end()->n_cached, request.prompt.size() - 1);
+  request.name_space = "b";
+  Client third;
+  submit(*service, request, third);
+  third.wait();
+  EXPECT_EQ(third.answer(), first.answer());
+  EXPECT_EQ(third.end()->n_cached, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ServiceOfModels, testing::ValuesIn(kModels),
                          [](const auto& info) { return std::string(info.param.name); });
 

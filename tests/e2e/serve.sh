@@ -197,6 +197,30 @@ wait "$server" || status=$?
 expect_equal 130 "$status" "exit code after the second signal"
 wait $client || true
 
+# ---- what was read is there after a restart, for the same key and salt alone ----
+sessions=$work/sessions
+mkdir "$sessions"
+ln -s /etc/passwd "$sessions/prefix-0007.kv"
+touch "$sessions/prefix-0008.kv" "$sessions/$(printf 'x%.0s' $(seq 200))"
+cached() { post $chat "{$ask$1}" -H 'Authorization: Bearer one' | grep -oE '"cached_tokens":[0-9]+' | cut -d: -f2; }
+serve --session-dir "$sessions" --api-key one --api-key two
+cached '' >/dev/null
+cached ',"cache_salt":"../x"' >/dev/null
+cached ',"cache_prompt":false' >/dev/null
+stop
+grep -q '2 prompts kept' "$work/log" || fail "sessions: $(tail -3 "$work/log")"
+expect_equal 'prefix-0000.kv prefix-0001.kv' "$(cd "$sessions" && find . -type f -name 'prefix-*' -printf '%f\n' | sort | tr '\n' ' ' | sed 's/ $//')" "files kept"
+! grep -qa one "$sessions"/prefix-000[01].kv || fail "a key lies on disk"
+head -c 100 /dev/urandom >"$sessions/prefix-0002.kv"
+serve --session-dir "$sessions" --api-key two --api-key one
+grep -q '2 prompts taken up' "$work/log" || fail "sessions: $(cat "$work/log")"
+expect_equal 3 "$(grep -c warning "$work/log")" "warnings"
+expect_equal 0 "$(post $chat "{$ask}" -H 'Authorization: Bearer two' | grep -oE '"cached_tokens":[0-9]+' | cut -d: -f2)" "tokens reused by another key"
+expect_equal 17 "$(cached '')" "tokens reused"
+expect_equal 17 "$(cached ',"cache_salt":"../x"')" "tokens reused with the salt"
+expect_equal "$oslo" "$(post $chat "{$ask}" -H 'Authorization: Bearer one' | field content)" "answer after a restart"
+stop
+
 # ---- keys, origins, context, name ----
 printf 'two\nthree\n' >"$work/keys"
 serve --api-key one --api-key-file "$work/keys" --cors-origin https://a.b -c 128 --alias other --log-format text
