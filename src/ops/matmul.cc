@@ -30,7 +30,7 @@ namespace {
 // The only place that knows which kernel runs. Best first.
 constexpr MatmulKernel kKernels[] = {
 #if defined(__x86_64__)
-    HF2Q_ALL_ROWS(kAvx2, avx2)
+    HF2Q_ALL_ROWS(kAvx512, avx512) HF2Q_ALL_ROWS(kAvx2, avx2)
 #endif
         HF2Q_ALL_ROWS(kScalar, scalar)};
 

@@ -40,17 +40,16 @@ struct Traits {
   static constexpr PackedFormat kFormat = packed_format(kType);
   static constexpr bool kWide = kFormat.table || kFormat.low_bits == 8;  // codes of 8 bits
   static constexpr size_t kPlanes = kWide ? 2 : 1;
-  static constexpr int kOffset = kFormat.table ? 128 : kFormat.offset;
-  static constexpr bool kScale16 =
-      kFormat.scales == SubScales::kScale16 || kFormat.scales == SubScales::kScaleMin16;
+  static constexpr int kOffset = kFormat.code_offset();
+  static constexpr bool kScale16 = kFormat.halves_scaled();
   // Four-column groups whose products fit in i16 together: 2 * groups * (2^bits - 1) * 127 < 2^15,
   // and not more than share a scale.
   static constexpr size_t kBits = kWide ? 4 : kFormat.low_bits + kFormat.high_bits;
   static constexpr size_t kChain = kBits == 6 ? 2 : (kBits == 5 || kScale16) ? 4 : 8;
   static_assert(2 * kChain * ((1 << kBits) - 1) * 127 < 32768);
   static constexpr size_t kSegments = 8 / kChain;
-  static constexpr bool kFloatMin = kFormat.has_min && !kScale16;
-  static constexpr bool kIntegerMin = kFormat.has_min && kScale16;
+  static constexpr bool kFloatMin = kFormat.float_min();
+  static constexpr bool kIntegerMin = kFormat.integer_min();
 };
 
 // 32 columns of a tile, ready to be multiplied. v = 0, 1: rows 0..7 and 8..15.

@@ -10,6 +10,8 @@ template <TensorType kType>
 void matmul_scalar(const MatmulTile& tile);
 template <TensorType kType>
 void matmul_avx2(const MatmulTile& tile);
+template <TensorType kType>
+void matmul_avx512(const MatmulTile& tile);
 
 }  // namespace hf2q
 

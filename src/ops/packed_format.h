@@ -28,6 +28,15 @@ struct PackedFormat {
   constexpr size_t header_bytes() const { return has_min ? 64 : 32; }
   constexpr size_t scale_bytes() const { return scales == SubScales::kNone ? 0 : 32; }
   constexpr size_t sub_block_bytes() const { return scale_bytes() + 64 * (low_bits + high_bits); }
+  constexpr bool halves_scaled() const {  // a scale for 16 columns, not for 32 or more
+    return scales == SubScales::kScale16 || scales == SubScales::kScaleMin16;
+  }
+  // What kernels take off codes as offset * (sum of activations); the table's entries are u8, 128
+  // up.
+  constexpr int code_offset() const { return table ? 128 : offset; }
+  // Minimums as m or -dmin * min in F32, or as integers for 16 columns.
+  constexpr bool float_min() const { return has_min && !halves_scaled(); }
+  constexpr bool integer_min() const { return has_min && halves_scaled(); }
   constexpr size_t block_cols() const { return 32 * sub_blocks; }
   constexpr size_t block_bytes() const { return header_bytes() + sub_blocks * sub_block_bytes(); }
 };
