@@ -20,7 +20,7 @@ struct ModelFlags {
   uint32_t n_slots = 1;
   size_t n_threads = 0;
   std::string k_format = "f16";
-  std::string v_format = "f16";
+  std::string v_format = "tq8";
   std::string k_format_swa;  // empty: as k_format
   std::string v_format_swa;
   std::string kv_budget;

@@ -78,7 +78,7 @@ struct ModelOptions {
   // take less memory and are less exact; tq* are TurboQuant's, for head sizes that are powers of
   // two.
   std::string cache_k = "f16";
-  std::string cache_v = "f16";
+  std::string cache_v = "tq8";
   uint64_t cache_bytes = 0;   // budget of the cache; 0: full contexts, at most half of free memory
   bool keep_mapping = false;  // read tables of rows from the mapped file instead of copying them
   // Bytes of weights so far and in all, while they are loaded, from the calling thread.

@@ -32,7 +32,7 @@ struct EngineOptions {
   uint32_t max_rows = 512;   // of one batch
   uint32_t max_outputs = 1;  // rows of one batch that want logits
   size_t n_threads = 0;      // 0: one for each processor
-  KvFormats kv_formats;      // f16 for K and V
+  KvFormats kv_formats;      // f16 for K and tq8 for V
   PromptKv prompt_kv = PromptKv::kStored;
   uint64_t kv_budget_bytes = 0;  // 0: sequences of n_ctx tokens, at most half of the free memory
   bool mmap = false;             // keep the mapping of the file where rows are read singly

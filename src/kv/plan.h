@@ -34,9 +34,9 @@ struct KvPlace {
 
 struct KvFormats {
   KvFormat k = KvFormat::kF16;
-  KvFormat v = KvFormat::kF16;
+  KvFormat v = KvFormat::kTq8;
   KvFormat k_window = KvFormat::kF16;  // of layers with a window
-  KvFormat v_window = KvFormat::kF16;
+  KvFormat v_window = KvFormat::kTq8;
 };
 
 struct KvPlan {

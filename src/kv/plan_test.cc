@@ -17,6 +17,7 @@ std::vector<KvLayerSpec> gemma_layers(size_t n_layers, size_t pattern, size_t n_
 }
 
 constexpr KvFormats kF32 = {KvFormat::kF32, KvFormat::kF32, KvFormat::kF32, KvFormat::kF32};
+constexpr KvFormats kF16 = {KvFormat::kF16, KvFormat::kF16, KvFormat::kF16, KvFormat::kF16};
 
 // Bytes of `positions` tokens of one layer, from whole pages.
 uint64_t layer_bytes(uint32_t n_layers, uint32_t heads, uint32_t dim, uint64_t positions,
@@ -28,11 +29,16 @@ uint64_t layer_bytes(uint32_t n_layers, uint32_t heads, uint32_t dim, uint64_t p
 
 TEST(KvPlan, BytesOfPlainFormats) {
   EXPECT_EQ(4 * layer_bytes(1, 2, 256, 8, kF32, 8), 131072U);
-  EXPECT_EQ(4 * layer_bytes(1, 2, 256, 8, {}, 8), 65536U);
+  EXPECT_EQ(4 * layer_bytes(1, 2, 256, 8, kF16, 8), 65536U);
   for (uint32_t page_positions : {1, 32, 128}) {
     EXPECT_EQ(layer_bytes(30, 8, 256, 1024, kF32, page_positions), 503316480U);
-    EXPECT_EQ(layer_bytes(30, 8, 256, 1024, {}, page_positions), 251658240U);
+    EXPECT_EQ(layer_bytes(30, 8, 256, 1024, kF16, page_positions), 251658240U);
   }
+}
+
+// K of 256 values in 512 bytes, V in 256 and a norm of 4.
+TEST(KvPlan, TheDefaultIsF16AndTq8) {
+  EXPECT_EQ(layer_bytes(30, 8, 256, 1024, {}, 32), 30U * 8 * 1024 * (512 + 260));
 }
 
 TEST(KvPlan, LayersThatShareReadTheirDonor) {
@@ -73,7 +79,7 @@ TEST(KvPlan, LayersThatDifferInAnythingGetTheirOwnGroup) {
 
 TEST(KvPlan, WhatCannotBeIsRefused) {
   const auto message = [](std::vector<KvLayerSpec> layers, uint32_t page_positions = 32) {
-    const auto plan = plan_kv(layers, {}, page_positions);
+    const auto plan = plan_kv(layers, kF16, page_positions);
     return plan.ok() ? std::string("accepted") : plan.error().message;
   };
   EXPECT_EQ(message({{0, 0, 16}}), "cache of layer 0: KV heads: at least 1 expected, found 0");
@@ -121,7 +127,7 @@ TEST(PageLayout, StoredBitsPerValue) {
 // 25 sliding layers (8 heads x 256, window 1,024) and 5 full ones (2 x 512): 5,320 MiB at 262,144
 // tokens in F16, the windows' share rounded to pages and with room for rejected drafts.
 TEST(KvPlan, OneLongSequenceAtRest) {
-  const KvPlan plan = plan_kv(gemma_layers(30, 5, 0, {1024, 8, 256}, {0, 2, 512}), {}).value();
+  const KvPlan plan = plan_kv(gemma_layers(30, 5, 0, {1024, 8, 256}, {0, 2, 512}), kF16).value();
   const double mib = static_cast<double>(bytes_at_rest(plan.groups, 262144, 64)) / (1 << 20);
   EXPECT_NEAR(mib, 5320, 53.2);
   EXPECT_EQ(pages_at_rest(plan.groups[1], 262144, 64), 8192U);

@@ -39,7 +39,8 @@ void check(std::span<const std::byte> bytes) {
   const PrefixPath& path = file.value().path();
   CHECK(!path.points.empty() && path.points.back() == path.keys.size());
   const KvLayerSpec layers[] = {{4, 1, 16}, {0, 1, 16}};
-  const auto plan = plan_kv(layers, {}, 4);
+  const auto plan =
+      plan_kv(layers, {KvFormat::kF16, KvFormat::kF16, KvFormat::kF16, KvFormat::kF16}, 4);
   auto pool = Pool::create(plan.value().groups, {1 << 20, false});
   PrefixTree tree(*pool.value());
   (void)file.value().restore({}, tree, "");

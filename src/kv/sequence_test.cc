@@ -12,7 +12,8 @@ namespace {
 // A window of 4 over two layers, and one full layer.
 std::vector<KvGroup> test_groups(uint32_t page_positions) {
   const KvLayerSpec layers[] = {{4, 2, 8}, {0, 1, 16}, {4, 2, 8}};
-  return plan_kv(layers, {}, page_positions).value().groups;
+  const KvFormats formats = {KvFormat::kF16, KvFormat::kF16, KvFormat::kF16, KvFormat::kF16};
+  return plan_kv(layers, formats, page_positions).value().groups;
 }
 
 // Rows hold 8-byte tags instead of numbers: what was written there, in which layer, plane and head.

@@ -24,7 +24,7 @@ awk -F'[:,]' '
   }
   END { exit rows == 6 ? 0 : 1 }' "$work/rows.json" || fail "mean and deviation: $(cat "$work/rows.json")"
 
-table=$(bench -p 16 -n 0 -r 1 -ctk f32)
+table=$(bench -p 16 -n 0 -r 1 -ctk f32 -ctv f16)
 expect_equal 3 "$(wc -l <<<"$table")" "lines of the table"
 grep -qE '^\| Tiny Gemma4 q8_0 \| .* \|    f32 \|    f16 \| +pp16 \| +[0-9.]+ ± 0\.00 \|$' <<<"$table" || fail "table: $table"
 # Formats of layers with a window stand beside the others where they differ.

@@ -28,7 +28,7 @@ expect_exit 2 "temperature" "$hf2q" generate -m "$model" -p x --temp -1
 expect_exit 2 "one of f32 f16 bf16" "$hf2q" generate -m "$model" -p x -ctk q3
 expect_exit 3 "LICENSE" "$hf2q" generate -m LICENSE -p x
 "$hf2q" generate -m "$model" --dry-run >"$work/plan"
-grep -q 'window of 256: K f16 V f16 (16.000 and 16.000 bits per value)' "$work/plan" || fail "memory plan"
+grep -q 'window of 256: K f16 V tq8 (16.000 and 8.125 bits per value)' "$work/plan" || fail "memory plan"
 
 # A prompt that is there but empty is an error everywhere.
 : >"$work/empty"
