@@ -81,7 +81,9 @@ Result<int> measure(const KvQualityFlags& flags, const Globals& globals) {
   TRY(flags_a, with_cache(model, "--a", flags.a));
   TRY(flags_b, with_cache(model, "--b", flags.b));
   TRY(a, load_engine(flags_a, globals, model.max_rows));
-  TRY(b, load_engine(flags_b, globals, model.max_rows));
+  TRY(options_b, engine_options(flags_b, globals));
+  options_b.max_outputs = model.max_rows;
+  TRY(b, a->with_other_cache(options_b));
   TRY(ids, read_text_ids(flags.text, a->tokenizer()));
   TRY(quality, compare_caches(*a, *b, ids));
   if (!flags.json) {

@@ -31,7 +31,14 @@ class CacheQualityTest : public testing::Test {
   static CacheQuality measure(KvFormat k, KvFormat v) {
     static const std::unique_ptr<Engine> reference =
         load(HF2Q_MODELS "/tiny-gemma4", KvFormat::kF32, KvFormat::kF32);
-    const auto other = load(HF2Q_MODELS "/tiny-gemma4", k, v);
+    EngineOptions options;
+    options.n_ctx = 1024;
+    options.max_rows = 128;
+    options.max_outputs = 128;
+    options.n_threads = 2;
+    options.kv_formats = {k, v, k, v};
+    const auto other = value_of(reference->with_other_cache(options));
+    EXPECT_EQ(&other->weights(), &reference->weights());
     return value_of(compare_caches(*reference, *other, text(HF2Q_TEST_DATA "/tiny-gemma4", 600)));
   }
 };

@@ -105,6 +105,20 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::string& path,
   TRY(tokenizer, Tokenizer::create(std::move(vocabulary), path));
   TRY(exec, Exec::create(options.n_threads));
   TRY(weights, load_weights(file, {options.mmap, options.on_progress}, *exec));
+  auto model = std::make_shared<const Model>(
+      Model{std::move(file), std::move(tokenizer), std::move(weights)});
+  return create(std::move(model), std::move(exec), options);
+}
+
+Result<std::unique_ptr<Engine>> Engine::with_other_cache(const EngineOptions& options) const {
+  TRY(exec, Exec::create(options.n_threads));
+  return create(model_, std::move(exec), options);
+}
+
+Result<std::unique_ptr<Engine>> Engine::create(std::shared_ptr<const Model> model,
+                                               std::unique_ptr<Exec> exec,
+                                               const EngineOptions& options) {
+  const Weights& weights = model->weights;
   TRY(kv, plan_cache(weights.config, options.kv_formats));
   TRY(memory, plan_memory(weights.config, kv, weights.resident_bytes, exec->n_threads(), options));
   TRY(pool, Pool::create(kv.groups, {memory.kv_budget, false}));
@@ -114,29 +128,27 @@ Result<std::unique_ptr<Engine>> Engine::load(const std::string& path,
     TRY(made, Pool::create(exact.groups, {memory.exact, false}));
     exact_pool = std::move(made);
   }
-  return std::unique_ptr<Engine>(new Engine(
-      std::move(file), std::move(tokenizer), std::move(weights), std::move(kv), std::move(memory),
-      std::move(exec), std::move(pool), std::move(exact_pool), options));
+  return std::unique_ptr<Engine>(new Engine(std::move(model), std::move(kv), std::move(memory),
+                                            std::move(exec), std::move(pool), std::move(exact_pool),
+                                            options));
 }
 
-Engine::Engine(GgufFile file, Tokenizer tokenizer, Weights weights, KvPlan kv, MemoryPlan memory,
+Engine::Engine(std::shared_ptr<const Model> model, KvPlan kv, MemoryPlan memory,
                std::unique_ptr<Exec> exec, std::unique_ptr<Pool> pool,
                std::unique_ptr<Pool> exact_pool, const EngineOptions& options)
-    : file_(std::move(file)),
-      tokenizer_(std::move(tokenizer)),
+    : model_(std::move(model)),
       exec_owner_(std::move(exec)),
       exec_(*exec_owner_),
-      weights_(std::move(weights)),
       kv_(std::move(kv)),
       memory_(std::move(memory)),
       pool_(std::move(pool)),
       exact_pool_(std::move(exact_pool)),
       exact_groups_(groups_of(exact_pool_.get())),
       prefixes_(*pool_),
-      workspace_(weights_, exec_, limits_of(options, memory_.n_ctx)) {}
+      workspace_(model_->weights, exec_, limits_of(options, memory_.n_ctx)) {}
 
 const Digest& Engine::model_digest() {
-  if (!model_digest_) model_digest_ = file_.digest();
+  if (!model_digest_) model_digest_ = file().digest();
   return *model_digest_;
 }
 
@@ -207,7 +219,7 @@ Status Engine::run(const Batch& batch, std::span<Sequence* const> sequences,
     cache.exact_groups = exact_groups_;
     cache.exact_pages = exact_pages_;
   }
-  const std::optional<BadRow> bad = forward(exec_, weights_, batch, cache, workspace_, observer);
+  const std::optional<BadRow> bad = forward(exec_, weights(), batch, cache, workspace_, observer);
   if (exact != nullptr) exact->commit(bad ? 0 : n_rows_[0]);
   for (uint32_t s = 0; s < sequences.size(); ++s) {
     if (bad) {

@@ -64,14 +64,17 @@ class Engine {
   static Result<std::unique_ptr<Engine>> load(const std::string& path,
                                               const EngineOptions& options);
   static Result<MemoryPlan> plan(const std::string& path, const EngineOptions& options);
+  // A second engine on the weights of this one, which are in memory once: with a cache and threads
+  // of its own. options.mmap and on_progress have no effect. Errors as plan_kv.
+  Result<std::unique_ptr<Engine>> with_other_cache(const EngineOptions& options) const;
 
-  const Config& config() const { return weights_.config; }
-  const Tokenizer& tokenizer() const { return tokenizer_; }
-  const GgufFile& file() const { return file_; }
+  const Config& config() const { return model_->weights.config; }
+  const Tokenizer& tokenizer() const { return model_->tokenizer; }
+  const GgufFile& file() const { return model_->file; }
   // What the model is known by where rows are kept: of its file's bytes, which the first call
   // reads.
   const Digest& model_digest();
-  const Weights& weights() const { return weights_; }
+  const Weights& weights() const { return model_->weights; }
   const KvPlan& kv() const { return kv_; }
   const MemoryPlan& memory() const { return memory_; }
   uint32_t n_ctx() const { return memory_.n_ctx; }
@@ -103,15 +106,22 @@ class Engine {
  private:
   void commit(const Batch& batch, Sequence& sequence, uint32_t index);
   KvStatus reserve(std::span<Sequence* const> sequences, Sequence* exact);
-  Engine(GgufFile file, Tokenizer tokenizer, Weights weights, KvPlan kv, MemoryPlan memory,
+  // What engines share.
+  struct Model {
+    GgufFile file;
+    Tokenizer tokenizer;
+    Weights weights;
+  };
+  static Result<std::unique_ptr<Engine>> create(std::shared_ptr<const Model> model,
+                                                std::unique_ptr<Exec> exec,
+                                                const EngineOptions& options);
+  Engine(std::shared_ptr<const Model> model, KvPlan kv, MemoryPlan memory,
          std::unique_ptr<Exec> exec, std::unique_ptr<Pool> pool, std::unique_ptr<Pool> exact_pool,
          const EngineOptions& options);
 
-  GgufFile file_;
-  Tokenizer tokenizer_;
+  std::shared_ptr<const Model> model_;
   std::unique_ptr<Exec> exec_owner_;
   Exec& exec_;
-  Weights weights_;
   KvPlan kv_;
   MemoryPlan memory_;
   std::unique_ptr<Pool> pool_;

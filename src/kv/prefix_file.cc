@@ -317,7 +317,10 @@ Status PrefixFile::check_pages(const Pool& pool,
 Status PrefixFile::restore(const Digest& model, PrefixTree& tree,
                            std::string_view name_space) const {
   const Pool& pool = tree.pool();
-  TRY_OK(check_owner(model, pool));
+  if (Status owner = check_owner(model, pool); !owner.ok()) {
+    if (model == model_) tree.note_other_format(name_space, path_.keys);
+    return owner;
+  }
   std::vector<std::span<const std::byte>> pages;
   TRY_OK(check_pages(pool, pages));
   const auto load = [&](size_t i, std::byte* to) {

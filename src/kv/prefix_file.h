@@ -53,7 +53,7 @@ class PrefixFile {
 
   // Gives the tree its path. kUnsupported when the rows are another model's or of other groups or
   // formats, kCorrupt for a page that is not as it was written, and as PrefixTree::restore; the
-  // tree is as it was then.
+  // tree is as it was then, but that it knows what was read in another format.
   Status restore(const Digest& model, PrefixTree& tree, std::string_view name_space) const;
 
  private:

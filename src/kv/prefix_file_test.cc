@@ -161,6 +161,23 @@ TEST_F(PrefixFileTest, RefusesAnotherModelAndOtherFormats) {
   EXPECT_THAT(refusal(text, kModel, cache_groups(2 * kFileT)), HasSubstr("other cache groups"));
 }
 
+TEST_F(PrefixFileTest, WhatWasReadInAnotherFormatIsCountedAsThat) {
+  std::vector<KvGroup> groups = cache_groups(kFileT);
+  groups[0].layout.k_format = KvFormat::kF16;
+  SavedCache other(groups);
+  EXPECT_EQ(other.tree.match("", keys_).limit, ReuseLimit::kNoMatch);
+  EXPECT_FALSE(value_of(PrefixFile::open(file_)).restore({1, 2}, other.tree, "").ok());
+  EXPECT_EQ(other.tree.match("", keys_).limit, ReuseLimit::kNoMatch);  // another model's
+  EXPECT_FALSE(value_of(PrefixFile::open(file_)).restore(kModel, other.tree, "").ok());
+  EXPECT_EQ(other.tree.match("", keys_).limit, ReuseLimit::kFormat);
+  EXPECT_EQ(other.tree.match("b", keys_).limit, ReuseLimit::kNoMatch);
+  EXPECT_EQ(other.tree.match("", count_keys(90, 9)).limit, ReuseLimit::kNoMatch);
+  Sequence sequence = other.sequence();
+  sequence.attach(other.tree, "", keys_);
+  EXPECT_EQ(other.tree.stats().limits[static_cast<size_t>(ReuseLimit::kFormat)], 1U);
+  EXPECT_EQ(name_of(ReuseLimit::kFormat), "format");
+}
+
 TEST_F(PrefixFileTest, RefusesRowsForWhichThereIsNoRoom) {
   SavedCache small(cache_groups(kFileT), 2 * kFileT);
   const Status status = value_of(PrefixFile::open(file_)).restore(kModel, small.tree, "");

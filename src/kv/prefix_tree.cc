@@ -9,8 +9,8 @@
 namespace hf2q {
 
 std::string_view name_of(ReuseLimit limit) {
-  static constexpr std::string_view kNames[kReuseLimits] = {"whole", "no match", "window",
-                                                            "budget"};
+  static constexpr std::string_view kNames[kReuseLimits] = {"whole", "no match", "window", "budget",
+                                                            "format"};
   return kNames[static_cast<size_t>(limit)];
 }
 
@@ -30,7 +30,21 @@ PrefixTree::~PrefixTree() {
 
 namespace {
 
-PrefixMatch describe(const PrefixSearch& search, uint32_t k) {
+// Paths of other formats that are remembered in a namespace, and keys of each.
+constexpr size_t kMostOtherFormats = 16;
+constexpr size_t kMostOtherKeys = 1024;
+
+}  // namespace
+
+void PrefixTree::note_other_format(std::string_view name_space, std::span<const TokenKey> keys) {
+  std::vector<std::vector<TokenKey>>& paths = other_formats_[std::string(name_space)];
+  if (paths.size() == kMostOtherFormats) paths.erase(paths.begin());
+  const std::span<const TokenKey> first = keys.first(std::min(keys.size(), kMostOtherKeys));
+  paths.emplace_back(first.begin(), first.end());
+}
+
+PrefixMatch PrefixTree::describe(std::string_view name_space, std::span<const TokenKey> keys,
+                                 const PrefixSearch& search, uint32_t k) const {
   PrefixMatch match = {k, search.common(), ReuseLimit::kNoMatch};
   if (k < match.common) {
     match.limit = ReuseLimit::kWindow;
@@ -38,11 +52,13 @@ PrefixMatch describe(const PrefixSearch& search, uint32_t k) {
     match.limit = ReuseLimit::kWhole;
   } else if (search.was_evicted()) {
     match.limit = ReuseLimit::kBudget;
+  } else if (const auto others = other_formats_.find(name_space); others != other_formats_.end()) {
+    const bool was_read = std::ranges::any_of(
+        others->second, [&](const auto& path) { return common_prefix(path, keys) > match.common; });
+    if (was_read) match.limit = ReuseLimit::kFormat;
   }
   return match;
 }
-
-}  // namespace
 
 PrefixMatch PrefixTree::match(std::string_view name_space, std::span<const TokenKey> keys) const {
   PrefixNode nothing;
@@ -50,7 +66,7 @@ PrefixMatch PrefixTree::match(std::string_view name_space, std::span<const Token
   // Searching changes no node.
   auto* start = root == roots_.end() ? &nothing : const_cast<PrefixNode*>(&root->second);
   const PrefixSearch search(pool_, start, keys);
-  return describe(search, search.find().k);
+  return describe(name_space, keys, search, search.find().k);
 }
 
 PrefixNode* PrefixTree::make_root(std::string_view name_space) {
@@ -65,7 +81,7 @@ PrefixTree::Attachment PrefixTree::attach(std::string_view name_space,
                                           std::span<const TokenKey> keys, uint32_t max_rollback) {
   const PrefixSearch search(pool_, make_root(name_space), keys);
   const PrefixSearch::Place place = search.find();
-  Attachment result = {describe(search, place.k), place.cursor, place.last, {}};
+  Attachment result = {describe(name_space, keys, search, place.k), place.cursor, place.last, {}};
   for (size_t g = 0; g < n_groups(); ++g) {
     const uint64_t wanted = first_needed(window(g), place.k, max_rollback);
     const uint32_t first = std::max(place.runs[g], static_cast<uint32_t>(wanted)) / page_positions_;

@@ -42,14 +42,17 @@
 
 namespace hf2q {
 
+class PrefixSearch;
+
 // Why a request did not attach at a larger k.
 enum class ReuseLimit : uint8_t {
   kWhole,    // all but its last token is there
   kNoMatch,  // what comes next was never read
   kWindow,   // it was read, but rows of a window are gone
   kBudget,   // it was read, and given up when memory ran out
+  kFormat,   // it was read by an earlier run whose cache had another format
 };
-inline constexpr size_t kReuseLimits = 4;
+inline constexpr size_t kReuseLimits = 5;
 std::string_view name_of(ReuseLimit limit);  // "whole", "no match", ...
 
 struct PrefixMatch {
@@ -88,6 +91,10 @@ class PrefixTree {
   // Pool::allocate. Pages of groups without a window have to be there without a gap.
   KvStatus restore(std::string_view name_space, const PrefixPath& path,
                    const std::function<void(size_t page, std::byte* to)>& load);
+
+  // Rows for these keys were offered whose format is not the pool's (only ReuseLimit depends on
+  // it).
+  void note_other_format(std::string_view name_space, std::span<const TokenKey> keys);
 
   // Gives up every page that no sequence holds, and every resume point.
   void clear();
@@ -139,6 +146,8 @@ class PrefixTree {
                                                     uint32_t position) const;
   void add_point(PrefixNode* node, uint32_t position, std::vector<uint32_t> n_pinned);
   void use_point(const PrefixNode* node, uint32_t most);
+  PrefixMatch describe(std::string_view name_space, std::span<const TokenKey> keys,
+                       const PrefixSearch& search, uint32_t k) const;
   void count(const PrefixMatch& match, size_t n_tokens);
 
   // Eviction (prefix_eviction.cc).
@@ -158,6 +167,7 @@ class PrefixTree {
   Pool& pool_;
   uint32_t page_positions_;
   std::map<std::string, PrefixNode, std::less<>> roots_;
+  std::map<std::string, std::vector<std::vector<TokenKey>>, std::less<>> other_formats_;
   ResumePoints points_;
   std::map<uint64_t, Victim> idle_;  // by the time since which nobody needs them
   uint64_t clock_ = 0;
