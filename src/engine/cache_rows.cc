@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "ops/turboquant.h"
 
@@ -20,11 +21,11 @@ struct Plane {
 // [KV heads, positions that `row` reads, row_bytes]
 std::vector<std::byte> gather(const PageLayout& layout, const Plane& plane, const KvRow& row) {
   std::vector<std::byte> bytes;
-  const uint32_t T = layout.page_positions;
+  const uint32_t n_positions = layout.page_positions;
   for (size_t head = 0; head < layout.n_kv_heads; ++head) {
     for (uint32_t p = row.begin; p < row.end; ++p) {
-      const std::byte* from =
-          row.pages[p / T] + plane.offset + (head * T + p % T) * plane.row_bytes;
+      const std::byte* from = row.pages[p / n_positions] + plane.offset +
+                              (head * n_positions + p % n_positions) * plane.row_bytes;
       bytes.insert(bytes.end(), from, from + plane.row_bytes);
     }
   }
@@ -66,8 +67,9 @@ ordered_json describe_format(const KvFormatInfo& info, uint32_t head_dim) {
   return json;
 }
 
-void add_layer(const Engine& engine, const Sequence& sequence, uint32_t index, uint32_t token,
-               CacheRows& rows) {
+// Adds its tensors, and returns its description.
+ordered_json add_layer(const Engine& engine, const Sequence& sequence, uint32_t index,
+                       uint32_t token, CacheRows& rows) {
   const KvPlace place = engine.kv().places[index];
   const KvGroup& group = engine.kv().groups[place.group];
   const PageLayout& layout = group.layout;
@@ -97,19 +99,18 @@ void add_layer(const Engine& engine, const Sequence& sequence, uint32_t index, u
     const KvPlace& other = engine.kv().places[i];
     if (config.owns_kv(i) && other.group == place.group && other.layer == place.layer) owner = i;
   }
-  rows.description["layers"].push_back(
-      {{"layer", index},
-       {"owner", owner},
-       {"type", config.layers[index].sliding ? "sliding" : "full"},
-       {"window", group.window},
-       {"heads", config.n_heads},
-       {"kv_heads", layout.n_kv_heads},
-       {"head_dim", layout.head_dim},
-       {"token", token},
-       {"first", row.begin},
-       {"length", n},
-       {"k", describe_format(kv_format_info(layout.k_format), layout.head_dim)},
-       {"v", describe_format(kv_format_info(layout.v_format), layout.head_dim)}});
+  return {{"layer", index},
+          {"owner", owner},
+          {"type", config.layers[index].sliding ? "sliding" : "full"},
+          {"window", group.window},
+          {"heads", config.n_heads},
+          {"kv_heads", layout.n_kv_heads},
+          {"head_dim", layout.head_dim},
+          {"token", token},
+          {"first", row.begin},
+          {"length", n},
+          {"k", describe_format(kv_format_info(layout.k_format), layout.head_dim)},
+          {"v", describe_format(kv_format_info(layout.v_format), layout.head_dim)}};
 }
 
 }  // namespace
@@ -117,7 +118,7 @@ void add_layer(const Engine& engine, const Sequence& sequence, uint32_t index, u
 Result<CacheRows> cache_rows(const Engine& engine, const Sequence& sequence,
                              std::span<const uint32_t> layers, uint32_t token) {
   CacheRows rows;
-  rows.description = {{"attention_scale", 1.0}, {"layers", ordered_json::array()}};
+  ordered_json description = {{"attention_scale", 1.0}, {"layers", ordered_json::array()}};
   for (size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] >= engine.config().n_layers) {
       return error(ErrorCode::kInvalidArgument, "trace: layers from 0 to {} expected, found {}",
@@ -128,8 +129,9 @@ Result<CacheRows> cache_rows(const Engine& engine, const Sequence& sequence,
       return error(ErrorCode::kInvalidArgument, "trace: layer {} once expected, found it twice",
                    layers[i]);
     }
-    add_layer(engine, sequence, layers[i], token, rows);
+    description["layers"].push_back(add_layer(engine, sequence, layers[i], token, rows));
   }
+  rows.description = description.dump();
   return rows;
 }
 

@@ -22,7 +22,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +41,7 @@ struct StoredTensor {
 
 struct CacheRows {
   std::vector<StoredTensor> tensors;
-  nlohmann::ordered_json description;
+  std::string description;  // the JSON
 };
 
 // What the layers' queries at position `token`, which the sequence holds, read. kInvalidArgument: a

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/half.h"
 #include "engine/test_engine.h"
@@ -162,7 +163,7 @@ TEST_P(CacheRowsTest, AttentionCanBeReplayed) {
     wanted.token = 36;
     wanted.cache_layers = {index};
     const Trace traced = value_of(trace(*engine, ids, wanted));
-    const ordered_json& layer = traced.cache.description["layers"][0];
+    const ordered_json layer = ordered_json::parse(traced.cache.description)["layers"][0];
     EXPECT_EQ(layer["owner"], index == 4 ? 2U : index);
     EXPECT_EQ(layer["window"], index == 3 ? 0 : 24);
     EXPECT_EQ(layer["type"], index == 3 ? "full" : "sliding");

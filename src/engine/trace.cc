@@ -144,7 +144,7 @@ Status write_trace(const std::string& path, const Trace& trace) {
   }
   std::vector<std::pair<std::string, std::string>> metadata;
   if (!trace.cache.tensors.empty()) {
-    metadata.emplace_back("cache", trace.cache.description.dump());
+    metadata.emplace_back("cache", trace.cache.description);
   }
   return write_safetensors(path, tensors, metadata);
 }
