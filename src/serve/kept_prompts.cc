@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -86,7 +88,7 @@ KeptReport KeptPrompts::load(Engine& engine, const std::string& folder,
                              const NameSpaceLabels& labels) {
   KeptReport report;
   for (const std::string& name : kept_files(folder, report)) {
-    const Status loaded = load_file(engine, folder + "/" + name, labels);
+    const Status loaded = load_file(engine, fmt::format("{}/{}", folder, name), labels);
     if (loaded.ok()) {
       ++report.n_prompts;
     } else {
@@ -125,7 +127,7 @@ KeptReport KeptPrompts::save(Engine& engine, const std::string& folder,
   }
   KeptReport others;
   for (const std::string& name : kept_files(folder, others)) {
-    if (name >= kept_name(report.n_prompts)) fs::remove(folder + "/" + name, failure);
+    if (name >= kept_name(report.n_prompts)) fs::remove(fs::path(folder) / name, failure);
   }
   return report;
 }
