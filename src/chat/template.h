@@ -31,8 +31,8 @@ class ChatTemplate {
  public:
   static Result<ChatTemplate> parse(std::string_view text);
 
-  // Our own template, for a Gemma 4 file without one. It follows the format as published on
-  // 2026-07-09 (`<|think|>` on a line of its own, one turn for a chain of tool calls).
+  // Our own template, for a Gemma 4 file without one. `<|think|>` stands on a line of its
+  // own, and a chain of tool calls is one turn.
   static ChatTemplate gemma4(Gemma4Size size);
 
   // `messages` and `tools` in OpenAI's form; `tools` may be null. Before the template sees them

@@ -10,14 +10,18 @@ namespace {
 
 using testing_support::value_of;
 
-std::unique_ptr<Engine> load(const std::string& folder, KvFormat k, KvFormat v) {
+EngineOptions quality_options(KvFormat k, KvFormat v) {
   EngineOptions options;
   options.n_ctx = 1024;
   options.max_rows = 128;
   options.max_outputs = 128;
   options.n_threads = 2;
   options.kv_formats = {k, v, k, v};
-  return load_test_engine(folder, FileType::kF32, options);
+  return options;
+}
+
+std::unique_ptr<Engine> load(const std::string& folder, KvFormat k, KvFormat v) {
+  return load_test_engine(folder, FileType::kF32, quality_options(k, v));
 }
 
 std::vector<int32_t> text(const std::string& folder, size_t n) {
@@ -31,13 +35,7 @@ class CacheQualityTest : public testing::Test {
   static CacheQuality measure(KvFormat k, KvFormat v) {
     static const std::unique_ptr<Engine> reference =
         load(HF2Q_MODELS "/tiny-gemma4", KvFormat::kF32, KvFormat::kF32);
-    EngineOptions options;
-    options.n_ctx = 1024;
-    options.max_rows = 128;
-    options.max_outputs = 128;
-    options.n_threads = 2;
-    options.kv_formats = {k, v, k, v};
-    const auto other = value_of(reference->with_other_cache(options));
+    const auto other = value_of(reference->with_other_cache(quality_options(k, v)));
     EXPECT_EQ(&other->weights(), &reference->weights());
     return value_of(compare_caches(*reference, *other, text(HF2Q_TEST_DATA "/tiny-gemma4", 600)));
   }

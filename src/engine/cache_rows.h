@@ -12,9 +12,9 @@
 //    "layers": [{"layer", "owner" (the layer whose rows these are), "type": "sliding" or "full",
 //                "window" (0: none), "heads", "kv_heads", "head_dim", "token", "first", "length",
 //                "k": FORMAT, "v": FORMAT}, ...]}
-//   FORMAT: {"format", "bits_per_value" (norms included), "norm_block" (values that share a norm;
-//   0:
-//            no norms)}, and of tq*: "code_bits", "values_per_code", "levels" [codes, values], and
+//   FORMAT: {"format", "bits_per_value" (norms included),
+//            "norm_block" (values that share a norm; 0: no norms)}, and of tq*:
+//            "code_bits", "values_per_code", "levels" [codes, values],
 //            "signs" (of the rotation, in hexadecimal)
 // A value is its code times its block's norm, of tq* the code's level instead of the code; codes
 // are a bit stream, least significant bit first. A tq* row x is D H y, y what was decoded: H the

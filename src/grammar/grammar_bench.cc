@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <string>
 
 #include "base/check.h"
+#include "tokenizer/gemma3_for_tests.h"
 #include "tokenizer/tokenizer_json.h"
 
 namespace hf2q {
@@ -20,9 +20,8 @@ using Json = nlohmann::ordered_json;
 
 const Tokenizer& mask_tokenizer() {
   static const Tokenizer kTokenizer = [] {
-    const char* path = std::getenv("HF2Q_GEMMA3_TOKENIZER");
     Result<Vocabulary> vocabulary =
-        read_tokenizer_json(path != nullptr ? path : HF2Q_MODELS "/tiny-gemma4/tokenizer.json");
+        read_tokenizer_json(gemma3_tokenizer_or(HF2Q_MODELS "/tiny-gemma4/tokenizer.json"));
     CHECK(vocabulary.ok());
     Result<Tokenizer> made = Tokenizer::create(std::move(vocabulary.value()));
     CHECK(made.ok());

@@ -48,7 +48,7 @@ struct MatmulTile {
   size_t cols;
   const void* const* x;  // [n] rows: const float* [cols] or const ActivationBlock* [cols / 32]
   size_t n;              // 1..kMaxTileColumns
-  float* y;              // [n, 16], 32-byte aligned
+  float* y;              // [n, 16]
 };
 constexpr size_t kMaxTileColumns = 64;
 

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "ops/matmul_kernels.h"
+#include "ops/matmul_lanes.h"
 #include "ops/packed_format.h"
 #include "quant/blocks.h"
 
@@ -145,41 +146,6 @@ void unpack_scales(const uint8_t* scales, size_t v, Unpacked<kType>& out) {
   }
 }
 
-template <TensorType kType>
-void unpack_header(const uint8_t* block, Unpacked<kType>& out) {
-  using T = Traits<kType>;
-  for (size_t v = 0; v < 2; ++v) {
-    out.d[v] = load_halves(block + 16 * v);
-    if constexpr (T::kFormat.has_min) {
-      out.dm[v] = load_halves(block + 32 + 16 * v);
-      if constexpr (T::kFormat.scales == SubScales::kNone) {
-        out.float_min[v] = out.dm[v];
-      } else {
-        out.dm[v] = _mm256_xor_ps(out.dm[v], _mm256_set1_ps(-0.0F));
-      }
-    }
-    if constexpr (T::kFormat.scales == SubScales::kNone) {
-      out.offset[v] = _mm256_set1_epi16(-T::kOffset);
-    }
-  }
-}
-
-template <TensorType kType>
-void unpack_sub_block(const uint8_t* sub, Unpacked<kType>& out) {
-  const uint8_t* low = sub + Traits<kType>::kFormat.scale_bytes();
-  for (size_t v = 0; v < 2; ++v) {
-    unpack_scales<kType>(sub, v, out);
-    unpack_group<kType, 0>(low, v, out);
-    unpack_group<kType, 1>(low, v, out);
-    unpack_group<kType, 2>(low, v, out);
-    unpack_group<kType, 3>(low, v, out);
-    unpack_group<kType, 4>(low, v, out);
-    unpack_group<kType, 5>(low, v, out);
-    unpack_group<kType, 6>(low, v, out);
-    unpack_group<kType, 7>(low, v, out);
-  }
-}
-
 // Segment `segment` of plane `plane`: kChain groups in i16, then scaled and added to sum.
 template <TensorType kType, size_t kN>
 void add_segment(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b, size_t plane,
@@ -206,115 +172,6 @@ void add_segment(const Unpacked<kType>& w, const ActivationBlock* const* x, size
   }
 }
 
-// acc[i] += the 32 columns of w times block b of x[i].
-template <TensorType kType, size_t kN>
-void multiply(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
-              __m256 (&acc)[kN][2]) {
-  using T = Traits<kType>;
-  __m256i sum[kN][2];
-  for (size_t i = 0; i < kN; ++i) {
-    for (size_t v = 0; v < 2; ++v) {
-      sum[i][v] = T::kOffset == 0 ? _mm256_setzero_si256()
-                                  : _mm256_madd_epi16(w.offset[v], broadcast4(x[i][b].half_sums));
-    }
-  }
-  for (size_t plane = 0; plane < T::kPlanes; ++plane) {
-    for (size_t segment = 0; segment < T::kSegments; ++segment) {
-      add_segment<kType, kN>(w, x, b, plane, segment, sum);
-    }
-  }
-  for (size_t i = 0; i < kN; ++i) {
-    const __m256 scale = _mm256_broadcast_ss(&x[i][b].scale);
-    for (size_t v = 0; v < 2; ++v) {
-      const __m256 isum = _mm256_cvtepi32_ps(sum[i][v]);
-      acc[i][v] = _mm256_fmadd_ps(isum, _mm256_mul_ps(w.d[v], scale), acc[i][v]);
-      if constexpr (T::kFloatMin) {
-        const __m256 x_sum = _mm256_broadcast_ss(&x[i][b].sum);
-        acc[i][v] = _mm256_fmadd_ps(w.float_min[v], x_sum, acc[i][v]);
-      } else if constexpr (T::kIntegerMin) {
-        const __m256i min_sum = _mm256_madd_epi16(w.min[v], broadcast4(x[i][b].half_sums));
-        acc[i][v] =
-            _mm256_fmadd_ps(_mm256_cvtepi32_ps(min_sum), _mm256_mul_ps(w.dm[v], scale), acc[i][v]);
-      }
-    }
-  }
-}
-
-// The same with the sums in memory, for when there are more rows of x than registers.
-template <TensorType kType, size_t kN>
-void multiply_in_memory(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
-                        float* y) {
-  __m256 acc[kN][2];
-  for (size_t i = 0; i < kN; ++i) {
-    for (size_t v = 0; v < 2; ++v) acc[i][v] = _mm256_load_ps(y + 16 * i + 8 * v);
-  }
-  multiply<kType, kN>(w, x, b, acc);
-  for (size_t i = 0; i < kN; ++i) {
-    for (size_t v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
-  }
-}
-
-// Asks for the bytes that are read some blocks later. The stream of a tile runs on into the next
-// one; past the end of a matrix a prefetch is ignored.
-constexpr size_t kPrefetchBytes = 2048;
-void prefetch(const uint8_t* bytes, size_t n) {
-  for (size_t i = 0; i < n; i += 64) _mm_prefetch(bytes + kPrefetchBytes + i, _MM_HINT_T0);
-}
-
-// Calls f(unpacked, b) for each 32 columns, b = 0, 1, ...
-template <TensorType kType, class F>
-void for_each_32(const MatmulTile& t, const F& f) {
-  constexpr PackedFormat kFormat = Traits<kType>::kFormat;
-  const auto* block = reinterpret_cast<const uint8_t*>(t.tile);
-  Unpacked<kType> w;
-  for (size_t b = 0; b < t.cols / 32; block += kFormat.block_bytes()) {
-    unpack_header<kType>(block, w);
-    const uint8_t* sub = block + kFormat.header_bytes();
-    for (size_t s = 0; s < kFormat.sub_blocks; ++s, ++b, sub += kFormat.sub_block_bytes()) {
-      prefetch(sub, kFormat.sub_block_bytes());
-      unpack_sub_block<kType>(sub, w);
-      f(w, b);
-    }
-  }
-}
-
-template <TensorType kType, size_t kN>
-void few_rows(const MatmulTile& t, const ActivationBlock* const* x) {
-  __m256 acc[kN][2];
-  for (size_t i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
-  for_each_32<kType>(
-      t, [&](const Unpacked<kType>& w, size_t b) { multiply<kType, kN>(w, x, b, acc); });
-  for (size_t i = 0; i < kN; ++i) {
-    for (size_t v = 0; v < 2; ++v) _mm256_store_ps(t.y + 16 * i + 8 * v, acc[i][v]);
-  }
-}
-
-template <TensorType kType>
-void many_rows(const MatmulTile& t, const ActivationBlock* const* x) {
-  for (size_t i = 0; i < t.n * kTileRows; i += 8) _mm256_store_ps(t.y + i, _mm256_setzero_ps());
-  for_each_32<kType>(t, [&](const Unpacked<kType>& w, size_t b) {
-    size_t i = 0;
-    for (; i + 4 <= t.n; i += 4) multiply_in_memory<kType, 4>(w, x + i, b, t.y + kTileRows * i);
-    float* y = t.y + kTileRows * i;
-    if (t.n - i == 3) multiply_in_memory<kType, 3>(w, x + i, b, y);
-    if (t.n - i == 2) multiply_in_memory<kType, 2>(w, x + i, b, y);
-    if (t.n - i == 1) multiply_in_memory<kType, 1>(w, x + i, b, y);
-  });
-}
-
-template <TensorType kType>
-void quantized_tile(const MatmulTile& t) {
-  const auto* x = reinterpret_cast<const ActivationBlock* const*>(t.x);
-  switch (t.n) {
-    case 1:
-      return few_rows<kType, 1>(t, x);
-    case 2:
-      return few_rows<kType, 2>(t, x);
-    default:
-      return many_rows<kType>(t, x);
-  }
-}
-
 template <TensorType kType>
 __m256 load_weights(const std::byte* tile, size_t index) {
   if constexpr (kType == TensorType::kF32) {
@@ -327,46 +184,110 @@ __m256 load_weights(const std::byte* tile, size_t index) {
   }
 }
 
-template <TensorType kType, size_t kN>
-void float_rows(const MatmulTile& t, const float* const* x, float* y) {
-  __m256 acc[kN][2];
-  for (size_t i = 0; i < kN; ++i) acc[i][0] = acc[i][1] = _mm256_setzero_ps();
-  for (size_t k = 0; k < t.cols; ++k) {
-    const __m256 w[2] = {load_weights<kType>(t.tile, kTileRows * k),
-                         load_weights<kType>(t.tile, kTileRows * k + 8)};
-    for (size_t i = 0; i < kN; ++i) {
-      const __m256 value = _mm256_broadcast_ss(x[i] + k);
-      for (size_t v = 0; v < 2; ++v) acc[i][v] = _mm256_fmadd_ps(w[v], value, acc[i][v]);
+struct Avx2 {
+  struct Floats {
+    __m256 v[2];
+  };
+  template <TensorType kType>
+  using Columns = Unpacked<kType>;
+  static constexpr size_t kInRegisters = 2;
+  template <TensorType kType>
+  static constexpr size_t kAtOnce = 4;
+  // Twelve sums, two vectors of weights and one of x fill the sixteen registers.
+  static constexpr size_t kFloatsAtOnce = 6;
+
+  static Floats zero() { return {{_mm256_setzero_ps(), _mm256_setzero_ps()}}; }
+  static Floats load(const float* p) { return {{_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}}; }
+  static void store(float* p, const Floats& f) {
+    _mm256_storeu_ps(p, f.v[0]);
+    _mm256_storeu_ps(p + 8, f.v[1]);
+  }
+
+  template <TensorType kType>
+  static void read_header(const uint8_t* block, Unpacked<kType>& out) {
+    using T = Traits<kType>;
+    for (size_t v = 0; v < 2; ++v) {
+      out.d[v] = load_halves(block + 16 * v);
+      if constexpr (T::kFormat.has_min) {
+        out.dm[v] = load_halves(block + 32 + 16 * v);
+        if constexpr (T::kFormat.scales == SubScales::kNone) {
+          out.float_min[v] = out.dm[v];
+        } else {
+          out.dm[v] = _mm256_xor_ps(out.dm[v], _mm256_set1_ps(-0.0F));
+        }
+      }
+      if constexpr (T::kFormat.scales == SubScales::kNone) {
+        out.offset[v] = _mm256_set1_epi16(-T::kOffset);
+      }
     }
   }
-  for (size_t i = 0; i < kN; ++i) {
-    for (size_t v = 0; v < 2; ++v) _mm256_store_ps(y + 16 * i + 8 * v, acc[i][v]);
-  }
-}
 
-// Six rows of x: twelve sums, two vectors of weights and one of x fill the sixteen registers.
-template <TensorType kType>
-void float_tile(const MatmulTile& t) {
-  const auto* x = reinterpret_cast<const float* const*>(t.x);
-  size_t i = 0;
-  for (; i + 6 <= t.n; i += 6) float_rows<kType, 6>(t, x + i, t.y + kTileRows * i);
-  float* y = t.y + kTileRows * i;
-  if (t.n - i == 5) float_rows<kType, 5>(t, x + i, y);
-  if (t.n - i == 4) float_rows<kType, 4>(t, x + i, y);
-  if (t.n - i == 3) float_rows<kType, 3>(t, x + i, y);
-  if (t.n - i == 2) float_rows<kType, 2>(t, x + i, y);
-  if (t.n - i == 1) float_rows<kType, 1>(t, x + i, y);
-}
+  template <TensorType kType>
+  static void read_columns(const uint8_t* sub, Unpacked<kType>& out) {
+    const uint8_t* low = sub + Traits<kType>::kFormat.scale_bytes();
+    for (size_t v = 0; v < 2; ++v) {
+      unpack_scales<kType>(sub, v, out);
+      unpack_group<kType, 0>(low, v, out);
+      unpack_group<kType, 1>(low, v, out);
+      unpack_group<kType, 2>(low, v, out);
+      unpack_group<kType, 3>(low, v, out);
+      unpack_group<kType, 4>(low, v, out);
+      unpack_group<kType, 5>(low, v, out);
+      unpack_group<kType, 6>(low, v, out);
+      unpack_group<kType, 7>(low, v, out);
+    }
+  }
+
+  template <TensorType kType, size_t kN>
+  static void multiply(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
+                       Floats (&acc)[kN]) {
+    using T = Traits<kType>;
+    __m256i sum[kN][2];
+    for (size_t i = 0; i < kN; ++i) {
+      for (size_t v = 0; v < 2; ++v) {
+        sum[i][v] = T::kOffset == 0 ? _mm256_setzero_si256()
+                                    : _mm256_madd_epi16(w.offset[v], broadcast4(x[i][b].half_sums));
+      }
+    }
+    for (size_t plane = 0; plane < T::kPlanes; ++plane) {
+      for (size_t segment = 0; segment < T::kSegments; ++segment) {
+        add_segment<kType, kN>(w, x, b, plane, segment, sum);
+      }
+    }
+    for (size_t i = 0; i < kN; ++i) {
+      const __m256 scale = _mm256_broadcast_ss(&x[i][b].scale);
+      for (size_t v = 0; v < 2; ++v) {
+        const __m256 isum = _mm256_cvtepi32_ps(sum[i][v]);
+        acc[i].v[v] = _mm256_fmadd_ps(isum, _mm256_mul_ps(w.d[v], scale), acc[i].v[v]);
+        if constexpr (T::kFloatMin) {
+          const __m256 x_sum = _mm256_broadcast_ss(&x[i][b].sum);
+          acc[i].v[v] = _mm256_fmadd_ps(w.float_min[v], x_sum, acc[i].v[v]);
+        } else if constexpr (T::kIntegerMin) {
+          const __m256i min_sum = _mm256_madd_epi16(w.min[v], broadcast4(x[i][b].half_sums));
+          acc[i].v[v] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(min_sum), _mm256_mul_ps(w.dm[v], scale),
+                                        acc[i].v[v]);
+        }
+      }
+    }
+  }
+
+  template <TensorType kType, size_t kN>
+  static void add_products(const std::byte* tile, size_t k, const float* const* x,
+                           Floats (&acc)[kN]) {
+    const __m256 w[2] = {load_weights<kType>(tile, kTileRows * k),
+                         load_weights<kType>(tile, kTileRows * k + 8)};
+    for (size_t i = 0; i < kN; ++i) {
+      const __m256 value = _mm256_broadcast_ss(x[i] + k);
+      for (size_t v = 0; v < 2; ++v) acc[i].v[v] = _mm256_fmadd_ps(w[v], value, acc[i].v[v]);
+    }
+  }
+};
 
 }  // namespace
 
 template <TensorType kType>
 void matmul_avx2(const MatmulTile& t) {
-  if constexpr (packed_format(kType).low_bits == 0) {
-    float_tile<kType>(t);
-  } else {
-    quantized_tile<kType>(t);
-  }
+  MatmulLanes<Avx2>::run<kType>(t);
 }
 
 #define HF2Q_INSTANTIATE(type) template void matmul_avx2<TensorType::type>(const MatmulTile&);

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "ops/matmul_kernels.h"
+#include "ops/matmul_lanes.h"
 #include "ops/packed_format.h"
 #include "quant/blocks.h"
 
@@ -59,7 +60,8 @@ __m512i plane_codes(const uint8_t* plane) {
   constexpr int kRight = static_cast<int>(kFirstBit % 8) - static_cast<int>(kPosition);
   const __m512i shifted =
       kRight > 0 ? _mm512_srli_epi16(bytes, kRight) : _mm512_slli_epi16(bytes, -kRight);
-  return _mm512_and_si512(shifted, _mm512_set1_epi8(((1 << kBits) - 1) << kPosition));
+  constexpr char kMask = static_cast<char>(((1U << kBits) - 1) << kPosition);
+  return _mm512_and_si512(shifted, _mm512_set1_epi8(kMask));
 }
 
 // kIq4NlValues + 128.
@@ -110,34 +112,6 @@ void unpack_scales(const uint8_t* scales, Unpacked<kType>& out) {
   }
 }
 
-template <TensorType kType>
-void unpack_header(const uint8_t* block, Unpacked<kType>& out) {
-  constexpr PackedFormat kFormat = packed_format(kType);
-  out.d = load_halves(block);
-  if constexpr (kFormat.has_min) {
-    out.dm = load_halves(block + 32);
-    if constexpr (kFormat.scales == SubScales::kNone) {
-      out.float_min = out.dm;
-    } else {
-      out.dm = _mm512_sub_ps(_mm512_set1_ps(-0.0F), out.dm);
-    }
-  }
-}
-
-template <TensorType kType>
-void unpack_sub_block(const uint8_t* sub, Unpacked<kType>& out) {
-  const uint8_t* low = sub + packed_format(kType).scale_bytes();
-  unpack_scales<kType>(sub, out);
-  out.codes[0] = group_codes<kType, 0>(low);
-  out.codes[1] = group_codes<kType, 1>(low);
-  out.codes[2] = group_codes<kType, 2>(low);
-  out.codes[3] = group_codes<kType, 3>(low);
-  out.codes[4] = group_codes<kType, 4>(low);
-  out.codes[5] = group_codes<kType, 5>(low);
-  out.codes[6] = group_codes<kType, 6>(low);
-  out.codes[7] = group_codes<kType, 7>(low);
-}
-
 // sum[i][h] = the half h of the columns times x[i], or all of them in [0], without scales.
 template <TensorType kType, size_t kN>
 void multiply_codes(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
@@ -164,117 +138,6 @@ void multiply_codes(const Unpacked<kType>& w, const ActivationBlock* const* x, s
   }
 }
 
-// acc[i] += the 32 columns of w times block b of x[i].
-template <TensorType kType, size_t kN>
-void multiply(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
-              __m512 (&acc)[kN]) {
-  constexpr PackedFormat kFormat = packed_format(kType);
-  __m512i sum[kN][2];
-  multiply_codes<kType, kN>(w, x, b, sum);
-  for (size_t i = 0; i < kN; ++i) {
-    const __m512 scale = _mm512_set1_ps(x[i][b].scale);
-    // Scaled sums are integers below 2^24, so that F32 holds them exactly.
-    __m512 isum = to_float(sum[i][0]);
-    if constexpr (kFormat.scales != SubScales::kNone) isum = _mm512_mul_ps(isum, w.scale[0]);
-    if constexpr (kFormat.halves_scaled()) {
-      isum = _mm512_fmadd_ps(to_float(sum[i][1]), w.scale[1], isum);
-    }
-    acc[i] = _mm512_fmadd_ps(isum, _mm512_mul_ps(w.d, scale), acc[i]);
-    if constexpr (kFormat.float_min()) {
-      acc[i] = _mm512_fmadd_ps(w.float_min, _mm512_set1_ps(x[i][b].sum), acc[i]);
-    } else if constexpr (kFormat.integer_min()) {
-      const __m512i min_sum =
-          _mm512_dpwssd_epi32(_mm512_setzero_si512(), w.min, broadcast4(x[i][b].half_sums));
-      acc[i] = _mm512_fmadd_ps(to_float(min_sum), _mm512_mul_ps(w.dm, scale), acc[i]);
-    }
-  }
-}
-
-// The same with the sums in memory, for when there are more rows of x than registers.
-template <TensorType kType, size_t kN>
-void multiply_in_memory(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
-                        float* y) {
-  __m512 acc[kN];
-  for (size_t i = 0; i < kN; ++i) acc[i] = _mm512_loadu_ps(y + 16 * i);
-  multiply<kType, kN>(w, x, b, acc);
-  for (size_t i = 0; i < kN; ++i) _mm512_storeu_ps(y + 16 * i, acc[i]);
-}
-
-// Asks for the bytes that are read some blocks later. The stream of a tile runs on into the next
-// one; past the end of a matrix a prefetch is ignored.
-constexpr size_t kPrefetchBytes = 2048;
-void prefetch(const uint8_t* bytes, size_t n) {
-  for (size_t i = 0; i < n; i += 64) _mm_prefetch(bytes + kPrefetchBytes + i, _MM_HINT_T0);
-}
-
-// Calls f(unpacked, b) for each 32 columns, b = 0, 1, ...
-template <TensorType kType, class F>
-void for_each_32(const MatmulTile& t, const F& f) {
-  constexpr PackedFormat kFormat = packed_format(kType);
-  const auto* block = reinterpret_cast<const uint8_t*>(t.tile);
-  Unpacked<kType> w;
-  for (size_t b = 0; b < t.cols / 32; block += kFormat.block_bytes()) {
-    unpack_header<kType>(block, w);
-    const uint8_t* sub = block + kFormat.header_bytes();
-    for (size_t s = 0; s < kFormat.sub_blocks; ++s, ++b, sub += kFormat.sub_block_bytes()) {
-      prefetch(sub, kFormat.sub_block_bytes());
-      unpack_sub_block<kType>(sub, w);
-      f(w, b);
-    }
-  }
-}
-
-// Up to four rows keep their sums in registers.
-template <TensorType kType, size_t kN>
-void few_rows(const MatmulTile& t, const ActivationBlock* const* x) {
-  __m512 acc[kN];
-  for (size_t i = 0; i < kN; ++i) acc[i] = _mm512_setzero_ps();
-  for_each_32<kType>(
-      t, [&](const Unpacked<kType>& w, size_t b) { multiply<kType, kN>(w, x, b, acc); });
-  for (size_t i = 0; i < kN; ++i) _mm512_storeu_ps(t.y + 16 * i, acc[i]);
-}
-
-// Rows of x in one pass over the codes: as many sums as hide the latency of a product.
-template <TensorType kType>
-constexpr size_t kRowsAtOnce = packed_format(kType).halves_scaled() ? 4 : 8;
-
-template <TensorType kType>
-void many_rows(const MatmulTile& t, const ActivationBlock* const* x) {
-  constexpr size_t kN = kRowsAtOnce<kType>;
-  for (size_t i = 0; i < t.n; ++i) _mm512_storeu_ps(t.y + kTileRows * i, _mm512_setzero_ps());
-  for_each_32<kType>(t, [&](const Unpacked<kType>& w, size_t b) {
-    size_t i = 0;
-    for (; i + kN <= t.n; i += kN) multiply_in_memory<kType, kN>(w, x + i, b, t.y + kTileRows * i);
-    if constexpr (kN > 4) {
-      if (i + 4 <= t.n) {
-        multiply_in_memory<kType, 4>(w, x + i, b, t.y + kTileRows * i);
-        i += 4;
-      }
-    }
-    float* y = t.y + kTileRows * i;
-    if (t.n - i == 3) multiply_in_memory<kType, 3>(w, x + i, b, y);
-    if (t.n - i == 2) multiply_in_memory<kType, 2>(w, x + i, b, y);
-    if (t.n - i == 1) multiply_in_memory<kType, 1>(w, x + i, b, y);
-  });
-}
-
-template <TensorType kType>
-void quantized_tile(const MatmulTile& t) {
-  const auto* x = reinterpret_cast<const ActivationBlock* const*>(t.x);
-  switch (t.n) {
-    case 1:
-      return few_rows<kType, 1>(t, x);
-    case 2:
-      return few_rows<kType, 2>(t, x);
-    case 3:
-      return few_rows<kType, 3>(t, x);
-    case 4:
-      return few_rows<kType, 4>(t, x);
-    default:
-      return many_rows<kType>(t, x);
-  }
-}
-
 template <TensorType kType>
 __m512 load_weights(const std::byte* tile, size_t index) {
   if constexpr (kType == TensorType::kF32) {
@@ -288,39 +151,86 @@ __m512 load_weights(const std::byte* tile, size_t index) {
   }
 }
 
-template <TensorType kType, size_t kN>
-void float_rows(const MatmulTile& t, const float* const* x, float* y) {
-  __m512 acc[kN];
-  for (size_t i = 0; i < kN; ++i) acc[i] = _mm512_setzero_ps();
-  for (size_t k = 0; k < t.cols; ++k) {
-    const __m512 w = load_weights<kType>(t.tile, kTileRows * k);
+struct Avx512 {
+  using Floats = __m512;
+  template <TensorType kType>
+  using Columns = Unpacked<kType>;
+  static constexpr size_t kInRegisters = 4;
+  // As many sums as hide the latency of a product.
+  template <TensorType kType>
+  static constexpr size_t kAtOnce = packed_format(kType).halves_scaled() ? 4 : 8;
+  static constexpr size_t kFloatsAtOnce = 12;
+
+  static Floats zero() { return _mm512_setzero_ps(); }
+  static Floats load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
+
+  template <TensorType kType>
+  static void read_header(const uint8_t* block, Unpacked<kType>& out) {
+    constexpr PackedFormat kFormat = packed_format(kType);
+    out.d = load_halves(block);
+    if constexpr (kFormat.has_min) {
+      out.dm = load_halves(block + 32);
+      if constexpr (kFormat.scales == SubScales::kNone) {
+        out.float_min = out.dm;
+      } else {
+        out.dm = _mm512_sub_ps(_mm512_set1_ps(-0.0F), out.dm);
+      }
+    }
+  }
+
+  template <TensorType kType>
+  static void read_columns(const uint8_t* sub, Unpacked<kType>& out) {
+    const uint8_t* low = sub + packed_format(kType).scale_bytes();
+    unpack_scales<kType>(sub, out);
+    out.codes[0] = group_codes<kType, 0>(low);
+    out.codes[1] = group_codes<kType, 1>(low);
+    out.codes[2] = group_codes<kType, 2>(low);
+    out.codes[3] = group_codes<kType, 3>(low);
+    out.codes[4] = group_codes<kType, 4>(low);
+    out.codes[5] = group_codes<kType, 5>(low);
+    out.codes[6] = group_codes<kType, 6>(low);
+    out.codes[7] = group_codes<kType, 7>(low);
+  }
+
+  template <TensorType kType, size_t kN>
+  static void multiply(const Unpacked<kType>& w, const ActivationBlock* const* x, size_t b,
+                       __m512 (&acc)[kN]) {
+    constexpr PackedFormat kFormat = packed_format(kType);
+    __m512i sum[kN][2];
+    multiply_codes<kType, kN>(w, x, b, sum);
+    for (size_t i = 0; i < kN; ++i) {
+      const __m512 scale = _mm512_set1_ps(x[i][b].scale);
+      // Scaled sums are integers below 2^24, so that F32 holds them exactly.
+      __m512 isum = to_float(sum[i][0]);
+      if constexpr (kFormat.scales != SubScales::kNone) isum = _mm512_mul_ps(isum, w.scale[0]);
+      if constexpr (kFormat.halves_scaled()) {
+        isum = _mm512_fmadd_ps(to_float(sum[i][1]), w.scale[1], isum);
+      }
+      acc[i] = _mm512_fmadd_ps(isum, _mm512_mul_ps(w.d, scale), acc[i]);
+      if constexpr (kFormat.float_min()) {
+        acc[i] = _mm512_fmadd_ps(w.float_min, _mm512_set1_ps(x[i][b].sum), acc[i]);
+      } else if constexpr (kFormat.integer_min()) {
+        const __m512i min_sum =
+            _mm512_dpwssd_epi32(_mm512_setzero_si512(), w.min, broadcast4(x[i][b].half_sums));
+        acc[i] = _mm512_fmadd_ps(to_float(min_sum), _mm512_mul_ps(w.dm, scale), acc[i]);
+      }
+    }
+  }
+
+  template <TensorType kType, size_t kN>
+  static void add_products(const std::byte* tile, size_t k, const float* const* x,
+                           Floats (&acc)[kN]) {
+    const __m512 w = load_weights<kType>(tile, kTileRows * k);
     for (size_t i = 0; i < kN; ++i) acc[i] = _mm512_fmadd_ps(w, _mm512_set1_ps(x[i][k]), acc[i]);
   }
-  for (size_t i = 0; i < kN; ++i) _mm512_storeu_ps(y + 16 * i, acc[i]);
-}
-
-// Twelve rows of x: enough sums to hide the latency, and addresses that still fit in registers.
-template <TensorType kType>
-void float_tile(const MatmulTile& t) {
-  const auto* x = reinterpret_cast<const float* const*>(t.x);
-  size_t i = 0;
-  for (; i + 12 <= t.n; i += 12) float_rows<kType, 12>(t, x + i, t.y + kTileRows * i);
-  for (; i + 4 <= t.n; i += 4) float_rows<kType, 4>(t, x + i, t.y + kTileRows * i);
-  float* y = t.y + kTileRows * i;
-  if (t.n - i == 3) float_rows<kType, 3>(t, x + i, y);
-  if (t.n - i == 2) float_rows<kType, 2>(t, x + i, y);
-  if (t.n - i == 1) float_rows<kType, 1>(t, x + i, y);
-}
+};
 
 }  // namespace
 
 template <TensorType kType>
 void matmul_avx512(const MatmulTile& t) {
-  if constexpr (packed_format(kType).low_bits == 0) {
-    float_tile<kType>(t);
-  } else {
-    quantized_tile<kType>(t);
-  }
+  MatmulLanes<Avx512>::run<kType>(t);
 }
 
 #define HF2Q_INSTANTIATE(type) template void matmul_avx512<TensorType::type>(const MatmulTile&);

@@ -111,7 +111,7 @@ KeptReport KeptPrompts::save(Engine& engine, const std::string& folder,
   for (const Kept& kept : kept_) {
     const PrefixPath path = engine.prefixes().path_to(kept.name_space, kept.keys, kept.points);
     if (path.points.empty()) continue;  // given up since
-    const std::string name = folder + "/" + kept_name(report.n_prompts);
+    const std::string name = fmt::format("{}/{}", folder, kept_name(report.n_prompts));
     std::error_code ignored;
     if (fs::is_symlink(fs::symlink_status(name, ignored))) {
       report.warnings.push_back(fmt::format("{}: a symbolic link is not followed", name));

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "tokenizer/gemma3_for_tests.h"
 #include "tokenizer/gguf_vocabulary.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_json.h"
@@ -20,13 +20,9 @@
 namespace hf2q {
 namespace {
 
-std::string json_path() {
-  const char* path = std::getenv("HF2Q_GEMMA3_TOKENIZER");
-  return path != nullptr ? path : HF2Q_MODELS "/tiny-gemma4/tokenizer.json";
-}
-
 Vocabulary read_vocabulary() {
-  Result<Vocabulary> vocabulary = read_tokenizer_json(json_path());
+  Result<Vocabulary> vocabulary =
+      read_tokenizer_json(gemma3_tokenizer_or(HF2Q_MODELS "/tiny-gemma4/tokenizer.json"));
   CHECK(vocabulary.ok());
   return std::move(vocabulary.value());
 }

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <set>
 #include <string>
 
+#include "tokenizer/gemma3_for_tests.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary_for_tests.h"
@@ -86,7 +86,7 @@ TEST_P(Gemma3Tokenizer, Vectors) {
 }
 
 std::vector<std::string> gemma3_paths() {
-  const char* path = std::getenv("HF2Q_GEMMA3_TOKENIZER");
+  const char* path = gemma3_tokenizer_or(nullptr);
   return path == nullptr ? std::vector<std::string>{} : std::vector<std::string>{path};
 }
 

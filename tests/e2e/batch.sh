@@ -46,14 +46,7 @@ cmp -n "$three" "$work/before" "$out" || fail "lines that were there were change
 facts <"$out" | cmp - "$work/whole" || fail "the results of a run that was cut off differ"
 
 # The server says the same.
-"$hf2q" serve -m "$model" --port 0 2>"$work/log" &
-server=$!
-trap 'kill -9 $server 2>/dev/null || true; rm -rf "$work"' EXIT
-for _ in $(seq 300); do
-  url=$(grep -oE 'http://[0-9.]+:[0-9]+' "$work/log" | head -1) || true
-  [ -n "$url" ] && break
-  sleep 0.02
-done
+serve
 for line in $(seq 9); do
   request=$(grep . "$in" | sed -n ${line}p)
   path=$(sed -E 's/.*"url":"([^"]*)".*/\1/' <<<"$request")

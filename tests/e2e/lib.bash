@@ -50,3 +50,25 @@ expect_close() {
     END { if (bad || NR == 0 || worst > most) { print "difference " worst " in " NR " values"; exit 1 } }' ||
     fail "$2 differs"
 }
+
+# serve FLAGS...: a server for the file $model, ready; sets server and url, and logs to $work/log.
+server=
+serve() {
+  : >"$work/log"
+  "$hf2q" serve -m "$model" --port 0 "$@" 2>"$work/log" &
+  server=$!
+  trap 'kill -9 $server 2>/dev/null || true; rm -rf "$work"' EXIT
+  for _ in $(seq 300); do
+    url=$(grep -oE 'http://[0-9.]+:[0-9]+' "$work/log" | head -1) || true
+    [ -n "$url" ] && return
+    sleep 0.02
+  done
+  fail "the server does not start: $(cat "$work/log")"
+}
+# Lets the answers in work finish.
+stop() {
+  kill "$server"
+  local status=0
+  wait "$server" || status=$?
+  expect_equal 0 "$status" "exit code after SIGTERM"
+}

@@ -3,27 +3,6 @@
 source "$(dirname "$0")/lib.bash"
 model=$work/tiny.gguf
 "$hf2q" convert models/tiny-gemma4 -o "$model" --quant q8_0 >/dev/null
-server=
-trap 'kill -9 $server 2>/dev/null || true; rm -rf "$work"' EXIT
-
-# serve FLAGS...: starts a server and waits until it is ready; sets server and url.
-serve() {
-  : >"$work/log"
-  "$hf2q" serve -m "$model" --port 0 "$@" 2>"$work/log" &
-  server=$!
-  for _ in $(seq 300); do
-    url=$(grep -oE 'http://[0-9.]+:[0-9]+' "$work/log" | head -1) || true
-    [ -n "$url" ] && return
-    sleep 0.02
-  done
-  fail "the server does not start: $(cat "$work/log")"
-}
-stop() {
-  kill "$server"
-  local status=0
-  wait "$server" || status=$?
-  expect_equal 0 "$status" "exit code after SIGTERM"
-}
 # post PATH BODY [CURL FLAGS...]
 post() { curl -sS --max-time 60 -H 'Content-Type: application/json' -d "$2" "${@:3}" "$url$1"; }
 # status PATH BODY: the status alone.

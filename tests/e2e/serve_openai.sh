@@ -15,18 +15,8 @@ fi
 
 model=$work/tiny.gguf
 "$hf2q" convert models/tiny-gemma4 -o "$model" --quant q8_0 >/dev/null
-"$hf2q" serve -m "$model" --port 0 --api-key secret -c 2048 2>"$work/log" &
-server=$!
-trap 'kill -9 $server 2>/dev/null || true; rm -rf "$work"' EXIT
-for _ in $(seq 300); do
-  url=$(grep -oE 'http://[0-9.]+:[0-9]+' "$work/log" | head -1) || true
-  [ -n "$url" ] && break
-  sleep 0.02
-done
+serve --api-key secret -c 2048
 OPENAI_PACKAGE=$folder/package node tests/e2e/serve_openai.mjs "$url/v1" ||
   { tail -5 "$work/log" >&2; fail "the client's test"; }
-kill $server
-status=0
-wait $server || status=$?
-expect_equal 0 "$status" "exit code after SIGTERM"
+stop
 grep -q '"left_early":true' "$work/log" || fail "the client that stopped listening was not noticed"
