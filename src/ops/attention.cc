@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kMaxPartialFloats = size_t{16} << 20;
 // Below this many pieces for each thread, splits are computed apart so that all threads have work.
 constexpr size_t kPiecesPerThread = 4;
+// Blocks of fewer queries read the cache too often.
+constexpr size_t kFewQueries = 16;
 
 struct Kernels {
   const AttentionKernel* k = nullptr;
@@ -31,6 +33,10 @@ const AttentionKernel* find(std::span<const AttentionKernel> table, KvFormat for
 
 Kernels select(Isa isa, const PageLayout& layout) {
 #if defined(__x86_64__)
+  if (isa >= Isa::kAvx512) {
+    const auto table = attention_kernels_avx512();
+    return {find(table, layout.k_format), find(table, layout.v_format), &softmax_kernels_avx512()};
+  }
   if (isa >= Isa::kAvx2) {
     const auto table = attention_kernels_avx2();
     return {find(table, layout.k_format), find(table, layout.v_format), &softmax_kernels_avx2()};
@@ -305,11 +311,14 @@ void AttentionPass::run_block(const Block& block, size_t thread) {
   }
 }
 
-// Many rows: a piece of work is a block with all its splits.
+// Many rows: a piece of work is a block with all its splits. Large blocks read the cache seldom;
+// small ones leave no thread without work.
 void AttentionPass::run_blocks() {
   const uint32_t n_heads = heads_per_block(group_);
   const size_t per_row = shape_.n_heads / n_heads;
-  const size_t most = std::max<size_t>(1, kMaxQueries / n_heads);
+  const size_t even = rows_.size() * per_row / (kPiecesPerThread * exec_.n_threads());
+  const size_t least = std::max<size_t>(1, kFewQueries / n_heads);
+  const size_t most = std::clamp(even, least, std::max(least, kMaxQueries / n_heads));
   const size_t n_row_blocks = (rows_.size() + most - 1) / most;
   exec_.parallel_for(n_row_blocks * per_row, 1, [&](size_t first, size_t last, size_t thread) {
     for (size_t item = first; item < last; ++item) {

@@ -8,16 +8,11 @@
 #include <array>
 #include <cstring>
 
+#include "ops/attention_pairs.h"
 #include "ops/turboquant.h"
 
 namespace hf2q {
 namespace {
-
-inline uint64_t load_bytes(const std::byte* from) {
-  uint64_t bytes = 0;
-  std::memcpy(&bytes, from, sizeof(bytes));
-  return bytes;
-}
 
 // The mask of a gather that takes all lanes.
 inline __m256 all_bits() {
@@ -134,14 +129,9 @@ struct PairRow {
   }
 
  private:
-  __m128 two(uint64_t codes) const {
-    constexpr uint64_t kMask = (1U << kBits) - 1;
-    const auto* pairs = reinterpret_cast<const __m64*>(values_);
-    const __m128 low = _mm_loadl_pi(_mm_setzero_ps(), pairs + (codes & kMask));
-    return _mm_loadh_pi(low, pairs + (codes >> kBits & kMask));
-  }
   void store(uint64_t codes, __m256 norm, float* row) const {
-    const __m256 values = _mm256_set_m128(two(codes >> (2 * kBits)), two(codes));
+    const __m256 values = _mm256_set_m128(two_pairs<kBits>(values_, codes >> (2 * kBits)),
+                                          two_pairs<kBits>(values_, codes));
     _mm256_storeu_ps(row, _mm256_mul_ps(values, norm));
   }
   const float* values_ = TurboQuant::of(kCodeFormat).values();

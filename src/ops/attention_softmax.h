@@ -2,6 +2,7 @@
 // softmax and merge of attention_table.h: one text for every instruction set, in an unnamed
 // namespace.
 
+#include <algorithm>
 #include <cstddef>
 
 #include "ops/attention_table.h"
@@ -19,9 +20,19 @@ float tree_sum(float* lanes) {
   return lanes[0];
 }
 
+float largest(const float* p, size_t n) {
+  float lanes[kLanes];
+  for (float& lane : lanes) lane = p[0];
+  size_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    for (size_t l = 0; l < kLanes; ++l) lanes[l] = p[j + l] > lanes[l] ? p[j + l] : lanes[l];
+  }
+  for (size_t l = 0; j < n; ++j, ++l) lanes[l] = p[j] > lanes[l] ? p[j] : lanes[l];
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
 void softmax(float* p, size_t n, size_t lane, float* max, float* sum) {
-  float m = p[0];
-  for (size_t j = 1; j < n; ++j) m = p[j] > m ? p[j] : m;
+  const float m = largest(p, n);
   for (size_t j = 0; j < n; ++j) p[j] = exp_f32(p[j] - m);
   float lanes[kLanes] = {};
   size_t j = 0;

@@ -16,7 +16,7 @@ struct KvRun {
   size_t n;
 };
 
-constexpr size_t kMaxQueries = 16;  // of one call
+constexpr size_t kMaxQueries = 64;  // of one call
 
 // Of rotated formats the rotated rows are meant: q has to be rotated as well, and what is
 // accumulated to be rotated back. 8 bytes behind the last row may be read and have to be there.
@@ -41,7 +41,9 @@ struct SoftmaxKernels {
 
 std::span<const AttentionKernel> attention_kernels_scalar();
 std::span<const AttentionKernel> attention_kernels_avx2();
+std::span<const AttentionKernel> attention_kernels_avx512();
 const SoftmaxKernels& softmax_kernels_scalar();
 const SoftmaxKernels& softmax_kernels_avx2();
+const SoftmaxKernels& softmax_kernels_avx512();
 
 }  // namespace hf2q

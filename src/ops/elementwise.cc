@@ -13,6 +13,7 @@ constexpr size_t kGrain = 16384;
 
 const ElementwiseKernels& kernels(const Exec& exec) {
 #if defined(__x86_64__)
+  if (exec.isa() >= Isa::kAvx512) return kElementwiseAvx512;
   if (exec.isa() >= Isa::kAvx2) return kElementwiseAvx2;
 #endif
   return kElementwiseScalar;

@@ -1,6 +1,7 @@
 #pragma once
 // The loops of elementwise.h on one row or run. This text is compiled once for each instruction set
-// (elementwise_scalar.cc, elementwise_avx2.cc), each time in an unnamed namespace.
+// (elementwise_scalar.cc, elementwise_avx2.cc, elementwise_avx512.cc), each time in an unnamed
+// namespace.
 
 #include <cmath>
 #include <cstddef>

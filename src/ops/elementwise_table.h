@@ -16,5 +16,6 @@ struct ElementwiseKernels {
 
 extern const ElementwiseKernels kElementwiseScalar;
 extern const ElementwiseKernels kElementwiseAvx2;
+extern const ElementwiseKernels kElementwiseAvx512;
 
 }  // namespace hf2q
