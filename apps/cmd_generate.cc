@@ -71,21 +71,23 @@ Result<Grammar::Shared> answer_grammar(const Engine& engine, const GenerateFlags
   return grammar_from(source, engine.tokenizer(), options);
 }
 
-// `n_reused` tokens of the prompt, and of the answer begun behind it, were in the session.
-void print_stats(Engine& engine, size_t n_prompt, size_t n_reused, const Generation& generation) {
+struct Answered {
+  Generation generation;
+  uint64_t cache_bytes;  // while prompt and answer are held
+  size_t n_reused = 0;   // tokens of the prompt, and of the answer begun behind it, in the session
+};
+
+void print_stats(size_t n_prompt, const Answered& answered) {
+  const Generation& generation = answered.generation;
+  const size_t n_reused = answered.n_reused;
   const size_t n = generation.token_ids.size();
   const size_t n_new = n_prompt - std::min(n_prompt, n_reused);
   fmt::print(stderr, "{} prompt tokens, {}{}; {} answer tokens, {}; first after {}; cache {}; {}\n",
              n_prompt, n_reused > 0 ? fmt::format("{} tokens not read again, ", n_reused) : "",
              human_rate(n_new, generation.prompt_seconds), n, answer_rate(generation),
-             first_token_time(generation), human_bytes(engine.pool().used_bytes()),
+             first_token_time(generation), human_bytes(answered.cache_bytes),
              generation.finish_reason);
 }
-
-struct Answered {
-  Generation generation;
-  size_t n_reused = 0;
-};
 
 // From the session's tokens on; the file is left as it is when all is in it.
 Result<Answered> answer_in_session(Engine& engine, std::span<const int32_t> prompt,
@@ -106,14 +108,14 @@ Result<Answered> answer_in_session(Engine& engine, std::span<const int32_t> prom
     TRY_OK(
         close_session(engine, conversation, std::move(session), sampler, flags.session, globals));
   }
-  return Answered{std::move(generation), conversation.n_reused()};
+  return Answered{std::move(generation), engine.pool().used_bytes(), conversation.n_reused()};
 }
 
 Result<Answered> answer_alone(Engine& engine, std::span<const int32_t> prompt,
                               const GenerateOptions& options) {
   Sequence sequence = engine.new_sequence();
   TRY(generation, generate(engine, sequence, prompt, options));
-  return Answered{std::move(generation), 0};
+  return Answered{std::move(generation), engine.pool().used_bytes()};
 }
 
 Result<int> run(GenerateFlags flags, const Globals& globals) {
@@ -160,7 +162,7 @@ Result<int> run(GenerateFlags flags, const Globals& globals) {
   } else if (!generation.token_ids.empty() || !interrupted()) {
     fmt::print("\n");
   }
-  if (!globals.quiet) print_stats(*engine, ids.size(), answered.n_reused, generation);
+  if (!globals.quiet) print_stats(ids.size(), answered);
   return interrupted() ? kInterrupted : kSuccess;
 }
 

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "convert/imatrix_file.h"
 #include "engine/generate.h"
+#include "engine/imatrix_collector.h"
 #include "engine/test_engine.h"
 #include "engine/text_score.h"
 #include "forward/test_model.h"
@@ -34,15 +36,32 @@ std::vector<Checkpoint> checkpoints() {
   return result;
 }
 
-std::unique_ptr<Engine> load(const Checkpoint& checkpoint, FileType file_type,
-                             uint32_t max_outputs) {
+std::unique_ptr<Engine> load(const Checkpoint& checkpoint, FileType file_type, uint32_t max_outputs,
+                             const std::string& imatrix_path = {}) {
   EngineOptions options;
   options.n_ctx = 2048;
   options.max_rows = 128;
   options.max_outputs = max_outputs;
   options.n_threads = 2;
   options.kv_formats = {KvFormat::kF32, KvFormat::kF32, KvFormat::kF32, KvFormat::kF32};
-  return load_test_engine(checkpoint.weights, file_type, options);
+  return load_test_engine(checkpoint.weights, file_type, options, imatrix_path);
+}
+
+std::vector<int32_t> held_out_text(const Checkpoint& checkpoint) {
+  return Golden(checkpoint.golden).json()["ppl"]["token_ids"].get<std::vector<int32_t>>();
+}
+
+// The importance of weights for 512 tokens that are not among those of the comparison.
+void write_importance(const Checkpoint& checkpoint, Engine& engine, const std::string& path) {
+  ImatrixCollector collector(engine.config().n_experts, /*output_weight=*/false);
+  const Observer observer = [&](const Point& point) { collector.add(point); };
+  PromptHooks hooks;
+  hooks.observer = &observer;
+  Sequence sequence = engine.new_sequence();
+  const std::vector<int32_t> text = held_out_text(checkpoint);
+  const auto other = std::span(text).subspan(1024, 512);
+  ASSERT_TRUE(read_prompt(engine, sequence, other, Wants::kNothing, {}, hooks).ok());
+  ASSERT_TRUE(write_imatrix(path, value_of(collector.result(engine.file()))).ok());
 }
 
 struct Cost {
@@ -56,6 +75,7 @@ struct Measured {
   Cost dense;
   Cost moe;
   Cost ple;
+  bool with_importance = false;
 };
 
 // `hf2q perplexity --against` the F32 file, with an F32 cache.
@@ -75,6 +95,7 @@ constexpr Measured kMeasured[] = {
     {"q3_k_m", FileType::kQ3_K_M, {0.055, 30}, {0.0594, 30}, {0.0592, 36}},
     {"q3_k_s", FileType::kQ3_K_S, {0.0837, 39}, {0.0818, 47}, {0.0893, 38}},
     {"q2_k", FileType::kQ2_K, {0.229, 67}, {0.224, 70}, {0.248, 79}},
+    {"q2_k_s", FileType::kQ2_K_S, {0.277, 70}, {0.247, 68}, {0.224, 76}, true},
 };
 
 struct Case {
@@ -82,6 +103,7 @@ struct Case {
   Checkpoint checkpoint;
   FileType file_type;
   Cost measured;
+  bool with_importance = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -95,7 +117,8 @@ std::vector<Case> quality_cases() {
       const Cost cost = checkpoint.name == "dense" ? type.dense
                         : checkpoint.name == "moe" ? type.moe
                                                    : type.ple;
-      cases.push_back({checkpoint.name + "_" + type.name, checkpoint, type.file_type, cost});
+      cases.push_back({checkpoint.name + "_" + type.name, checkpoint, type.file_type, cost,
+                       type.with_importance});
     }
   }
   return cases;
@@ -117,9 +140,14 @@ class FileTypeQuality : public testing::TestWithParam<Case> {
 };
 
 TEST_P(FileTypeQuality, IsAtMostAFifthWorseThanMeasured) {
-  const auto quantized = load(GetParam().checkpoint, GetParam().file_type, 128);
-  auto ids = Golden(GetParam().checkpoint.golden).json()["ppl"]["token_ids"];
-  const auto text = ids.get<std::vector<int32_t>>();
+  const testing_support::TempFolder work;
+  std::string importance;
+  if (GetParam().with_importance) {
+    importance = work / "importance.gguf";
+    write_importance(GetParam().checkpoint, reference(), importance);
+  }
+  const auto quantized = load(GetParam().checkpoint, GetParam().file_type, 128, importance);
+  const std::vector<int32_t> text = held_out_text(GetParam().checkpoint);
   const Divergence d =
       value_of(compare_on_text(reference(), *quantized, std::span(text).first(256)));
   ASSERT_EQ(d.n_tokens, 255U);
@@ -138,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(All, FileTypeQuality, testing::ValuesIn(quality_cases()
 TEST(FileTypeQualityOf16Bits, IsThatOfF32) {
   const Checkpoint dense = checkpoints().front();
   const auto reference = load(dense, FileType::kF32, 128);
-  const auto text = Golden(dense.golden).json()["ppl"]["token_ids"].get<std::vector<int32_t>>();
+  const std::vector<int32_t> text = held_out_text(dense);
   for (const FileType type : {FileType::kBF16, FileType::kF16}) {
     const auto other = load(dense, type, 128);
     const Divergence d = value_of(compare_on_text(*reference, *other, std::span(text).first(256)));

@@ -103,6 +103,11 @@ TEST(Sample, FiltersKeepWhatTheyShould) {
   EXPECT_EQ(seen(kFour, with([](auto& p) { p.min_p = 0.36F; })), (Tokens{0, 1}));
   // Top-p is a share of what top-k left: 0.6439 / (0.6439 + 0.2369) = 0.731.
   EXPECT_EQ(seen(kFour, with([](auto& p) { p.top_k = 2, p.top_p = 0.73F; })), (Tokens{0}));
+  // Who reaches the bound is enough for top-p, and survives min-p: likelihoods of 1 are exact.
+  const std::vector<float> equal = {2, 2, 2, 2};
+  EXPECT_EQ(seen(equal, with([](auto& p) { p.top_p = 0.5F; })), (Tokens{0, 1}));
+  EXPECT_EQ(seen(equal, with([](auto& p) { p.top_k = 4, p.top_p = 0.5F; })), (Tokens{0, 1}));
+  EXPECT_EQ(seen(equal, with([](auto& p) { p.min_p = 1; })), (Tokens{0, 1, 2, 3}));
   // Filters come before temperature.
   EXPECT_EQ(seen(kFour, with([](auto& p) { p.top_p = 0.64F, p.temperature = 50; })), (Tokens{0}));
 }

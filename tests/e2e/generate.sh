@@ -66,6 +66,10 @@ expect_equal "$("$hf2q" embed -q -m "$model" -p x)" "$("$hf2q" embed -q -m "$mod
 "$hf2q" generate -m "$model" -p x -n 0 >/dev/null 2>"$work/stderr"
 grep -qE '^[0-9]+ prompt tokens, [0-9.]+/s; 0 answer tokens, -; first after -;' "$work/stderr" || fail "stats: $(cat "$work/stderr")"
 
+# One page of 32 positions: K and V of 4 layers with 2 heads of 256 and of 2 layers with one of 512, in F16.
+"$hf2q" generate -m "$model" --raw -p x -n 1 -ctv f16 >/dev/null 2>"$work/stderr"
+grep -q '; cache 384.00 KiB; length$' "$work/stderr" || fail "cache bytes: $(cat "$work/stderr")"
+
 # An interrupt while the prompt is read ends it before the next batch; the whole prompt takes much longer.
 seq -s' ' 300 7000 >"$work/ids"
 "$hf2q" generate -q -m "$model" -b 1 --tokens "$(cat "$work/ids" "$work/ids" "$work/ids")" >"$work/stdout" &
@@ -98,6 +102,13 @@ expect_exit 3 "finite numbers expected" "$hf2q" generate -q -m "$work/plain.gguf
 expect_exit 3 "logits: finite numbers expected, value 0 is" "$hf2q" logits -q -m "$work/plain.gguf" -p x -o "$work/none"
 expect_exit 3 "hidden state: finite numbers expected, value 0 is" "$hf2q" embed -q -m "$work/plain.gguf" -p x
 [ ! -e "$work/none" ] || fail "a refused run left a file"
+
+# An embedding is the reference's.
+"$hf2q" convert models/tiny-gemma4 -o "$work/f32.gguf" --quant f32 >/dev/null
+golden=tests/data/tiny-gemma4/golden
+tensor $golden.safetensors short.embedding >"$work/expected"
+"$hf2q" embed -q -m "$work/f32.gguf" -ctk f32 -ctv f32 -p "In the beginning God created the" | tr -d '[]' | tr , '\n' >"$work/found"
+expect_close 5e-5 embedding "$work/expected" "$work/found"
 
 # perplexity and embed do not depend on how the text is cut into batches.
 expect_equal "$("$hf2q" perplexity -q -m "$model" -f LICENSE -b 512 --json)" "$("$hf2q" perplexity -q -m "$model" -f LICENSE -b 67 --json)" perplexity
